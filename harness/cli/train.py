@@ -1,0 +1,72 @@
+"""``python train.py``: one run from the command line, alone, under torchrun, or over several ranks."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from harness.config import RunOptions, RunSpec, add_run_flags, changed, given_flags, spec_from_args
+from harness.errors import HarnessError, UsageError
+from harness.runs import Run
+
+
+def main(words: list[str]) -> int:
+    """Run what the words say; return the exit code. A user's mistake is one sentence on stderr."""
+    parser = argparse.ArgumentParser(prog="train.py", description="Train one workload and record everything.")
+    add_run_flags(parser)
+    args = parser.parse_args(words)
+    try:
+        spec, options = spec_from_args(args)
+        return start(spec, options, devices_given="devices" in given_flags(args))
+    except HarnessError as error:
+        sys.stderr.write(f"train.py: error: {error}\n")
+        return error.exit_code
+
+
+def start(spec: RunSpec, options: RunOptions, *, devices_given: bool) -> int:
+    """Run in this process when it is a rank or the only one, otherwise launch the ranks."""
+    from harness.engine.parallel import ranks_from_environment
+
+    ranks = ranks_from_environment()
+    if not ranks.launched and spec.devices > 1:
+        return _launch(spec, options)
+    if ranks.launched and devices_given and spec.devices != ranks.world_size:
+        raise UsageError(f"--devices {spec.devices}: the launcher started {ranks.world_size} rank(s); leave it out")
+    from harness.engine.run import execute
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    spec = changed(spec, {"devices": ranks.world_size})
+    return execute(spec, options, out_folder(spec, options, _started(ranks.launched)), ranks)
+
+
+def _launch(spec: RunSpec, options: RunOptions) -> int:
+    from harness.devices.select import check_count, resolve_kind
+    from harness.engine.run import EXIT_CODES
+    from harness.launch import run
+
+    check_count(resolve_kind(spec.device), spec.devices)
+    result: Run = run(spec, out_folder(spec, options, time.time()), options, echo=True)
+    if result.state != "completed":
+        sys.stderr.write(f"train.py: {result.message}\n")
+    return EXIT_CODES.get(result.state, 1)
+
+
+def out_folder(spec: RunSpec, options: RunOptions, started: float) -> Path:
+    """Return the folder of the records: as asked for, or by time, workload and precision."""
+    if options.out:
+        return Path(options.out)
+    stamp = datetime.fromtimestamp(started, UTC).strftime("%Y%m%d-%H%M%S-%f")[:-3]
+    workload = Path(spec.workload.rpartition(":")[0] or spec.workload).stem
+    return Path("runs") / f"{stamp}-{workload}-{spec.precision}"
+
+
+def _started(launched: bool) -> float:
+    """Return a time that all ranks of one launch share: the start of their common parent."""
+    import os
+
+    parent = Path(f"/proc/{os.getppid()}")
+    return parent.stat().st_ctime if launched and parent.exists() else time.time()

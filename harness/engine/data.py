@@ -1,0 +1,120 @@
+"""In which order does a rank see the training data? The same for equal seeds, also after a resume."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, Dataset, DistributedSampler
+
+from harness.config import RunSpec
+from harness.errors import WorkloadError
+from harness.workloads.base import TensorPairs, Workload, size_of
+
+
+class ResumableSampler(DistributedSampler[Any]):
+    """A DistributedSampler whose current epoch can start in the middle."""
+
+    start = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        indices = list(super().__iter__())
+        yield from indices[self.start :]
+
+
+class Batches:
+    """Training batches without end; the position is known from the number of batches drawn."""
+
+    def __init__(self, workload: Workload, spec: RunSpec, rank: int, world_size: int) -> None:
+        self.augment = workload.augment if spec.augment else None
+        if spec.augment and workload.augment is None:
+            raise WorkloadError(f"--augment: the workload {spec.workload} has no augment part")
+        self.sampler = ResumableSampler(
+            workload.train_data, num_replicas=world_size, rank=rank, shuffle=True, seed=spec.seed, drop_last=False
+        )
+        self.loader = make_loader(workload.train_data, spec.batch_size, self.sampler, spec.num_workers)
+        self.per_epoch = len(self.sampler) // spec.batch_size
+        if self.per_epoch == 0:
+            raise WorkloadError(
+                f"batch_size={spec.batch_size} is more than one rank's {len(self.sampler)} training samples"
+            )
+        self.batch_size, self.seed, self.drawn = spec.batch_size, spec.seed * world_size + rank, 0
+
+    @property
+    def epoch(self) -> int:
+        """Epochs that have begun, from 1."""
+        return max(0, self.drawn - 1) // self.per_epoch + 1
+
+    def start_at(self, drawn: int) -> None:
+        """Continue after ``drawn`` batches."""
+        self.drawn = drawn
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        while True:
+            epoch, done = divmod(self.drawn, self.per_epoch)
+            self.sampler.set_epoch(epoch)
+            self.sampler.start = done * self.batch_size
+            for inputs, targets in self.loader:
+                self.drawn += 1
+                yield self._augmented(inputs), targets
+
+    def _augmented(self, inputs: Any) -> Any:
+        if self.augment is None:
+            return inputs
+        return self.augment(inputs, torch.Generator().manual_seed((self.seed << 20) + self.drawn))
+
+
+def make_loader(dataset: Dataset[Any], batch_size: int, sampler: Any, num_workers: int = 0) -> DataLoader[Any]:
+    """Return the loader of full batches; data in memory is indexed a batch at a time."""
+    if isinstance(dataset, TensorPairs):
+        return DataLoader(_BatchRows(dataset), batch_size, sampler=sampler, collate_fn=_first, drop_last=True)
+    return DataLoader(
+        dataset, batch_size, sampler=sampler, num_workers=num_workers, drop_last=True, persistent_workers=num_workers > 0
+    )
+
+
+def validation_batches(
+    dataset: Dataset[Any], batch_size: int, rank: int, world_size: int, collate: Callable[[Any], Any] | None = None
+) -> DataLoader[Any]:
+    """Return the loader over this rank's share of a split, each sample once, the last batch included."""
+    indices = range(rank, size_of(dataset), world_size)
+    if isinstance(dataset, TensorPairs):
+        return DataLoader(_BatchRows(dataset), batch_size, sampler=indices, collate_fn=_first)
+    return DataLoader(dataset, batch_size, sampler=indices, collate_fn=collate)
+
+
+class _BatchRows(Dataset[Any]):
+    """Lets DataLoader fetch a whole batch with one index operation."""
+
+    def __init__(self, pairs: TensorPairs) -> None:
+        self.pairs = pairs
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.pairs[index]
+
+    def __getitems__(self, indices: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.pairs.batch(indices)
+
+
+def _first(batch: Any) -> Any:
+    return batch
+
+
+def moved(value: Any, device: torch.device) -> Any:
+    """Move tensors in nested tuples, lists and dicts to the device."""
+    if isinstance(value, torch.Tensor):
+        return value.to(device, non_blocking=True)
+    if isinstance(value, dict):
+        return {key: moved(item, device) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return type(value)(moved(item, device) for item in value)
+    return value
+
+
+def call_model(model: Callable[..., Any], inputs: Any) -> Any:
+    """Call the model: a dict of inputs as keywords, anything else as one argument."""
+    return model(**inputs) if isinstance(inputs, dict) else model(inputs)

@@ -1,0 +1,130 @@
+"""How does a run start in 20 ms? A server that has imported torch once forks a fresh child for each rank.
+
+The server reads one JSON request a line from its standard input and answers on its standard output.
+It never touches CUDA and starts no thread, so a forked child is as clean as a new process. When its
+input ends, because the caller is gone, it kills every process tree that it started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+PRELOADED = ("torch", "torch.optim.lr_scheduler", "sklearn.datasets", "harness.engine.run")
+"""What almost every run imports."""
+
+
+def serve() -> None:
+    """Answer requests until the input ends."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # a child's prints must not mix with the answers
+    for name in PRELOADED:
+        __import__(name)
+    wakeup = _wake_on_child_exit()
+    children: dict[int, str] = {}
+    _answer(answers, event="ready")
+    buffer = b""
+    while True:
+        readable, _, _ = select.select([0, wakeup], [], [])
+        if wakeup in readable:
+            os.read(wakeup, 4096)
+            _reap(children, answers)
+        if 0 in readable:
+            data = os.read(0, 65536)
+            if not data:
+                break
+            *lines, buffer = (buffer + data).split(b"\n")
+            for line in lines:
+                request = json.loads(line)
+                pid = _fork(request, answers)
+                children[pid] = request["id"]
+                _answer(answers, event="started", id=request["id"], pid=pid)
+    for pid in children:
+        kill_tree(pid)
+
+
+def kill_tree(pid: int) -> None:
+    """Kill a rank and everything that it started: each rank leads a process group of its own."""
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+def _fork(request: dict[str, Any], answers: Any) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    os.setsid()
+    answers.close()
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    code = 1
+    try:
+        code = _child(request)
+    except BaseException:  # the process boundary: whatever it was belongs into the rank's own output
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # Not a normal exit: a rank that tears its process group down at exit can hang.
+        os._exit(code)
+
+
+def _child(request: dict[str, Any]) -> int:
+    """Become the rank: directory, environment, output, run."""
+    os.chdir(request["cwd"])
+    os.environ.update(request["environment"])
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    if request["log"]:
+        log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+    else:
+        os.dup2(request["stdout_fd"], 1)
+    from harness.config import RunOptions, RunSpec
+    from harness.engine.parallel import ranks_from_environment
+    from harness.engine.run import execute
+    from harness.strict_yaml import typed
+
+    spec = typed(request["spec"], RunSpec, "request")
+    options = typed(request["options"], RunOptions, "request")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    return execute(spec, options, Path(request["folder"]), ranks_from_environment())
+
+
+def _wake_on_child_exit() -> int:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(writer)
+    return reader
+
+
+def _reap(children: dict[int, str], answers: Any) -> None:
+    while children:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        kill_tree(pid)
+        if pid in children:
+            _answer(answers, event="ended", id=children.pop(pid), code=os.waitstatus_to_exitcode(status))
+
+
+def _answer(answers: Any, **message: Any) -> None:
+    answers.write(json.dumps(message) + "\n")
+    answers.flush()
+
+
+if __name__ == "__main__":
+    serve()

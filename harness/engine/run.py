@@ -1,0 +1,153 @@
+"""What happens from a spec to a run folder? Device, workload, parts, loop, and a clear last record."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from harness.config import RunOptions, RunSpec, changed, public_fields
+from harness.devices.base import Device
+from harness.devices.select import check_count, open_device, resolve_kind
+from harness.engine.build import Parts, build
+from harness.engine.parallel import Ranks, bare, join, leave
+from harness.engine.precision import set_matmul_format
+from harness.engine.train import DivergedError, Loop, OutOfTimeError
+from harness.engine.workload import data_hash, explained, load_workload
+from harness.errors import HarnessError, UsageError
+from harness.observe.environment import fingerprint
+from harness.observe.recorder import Recorder
+from harness.observe.standard import Watch
+
+EXIT_CODES = {"completed": 0, "diverged": 1, "oom": 1, "error": 1, "refused": 2, "timeout": 124, "interrupted": 130}
+"""State of a run -> exit code of its process."""
+
+
+def execute(spec: RunSpec, options: RunOptions, folder: Path, ranks: Ranks) -> int:
+    """Run one rank of a spec; return the exit code. The folder holds everything, however it ends."""
+    recorder = Recorder(folder, ranks.rank)
+    watch = Watch(spec.observe)
+    state, message = "error", "ended without a reason"
+    try:
+        _train(spec, options, folder, ranks, recorder, watch)
+        state, message = "completed", ""
+    except BaseException as error:  # the process boundary: however a run ends, its last record says how
+        state, message = state_of(error), " ".join(str(error).split())[:1000] or type(error).__name__
+        if state == "error" and not isinstance(error, HarnessError):
+            raise
+    finally:
+        watch.stop()
+        recorder.write("end", state=state, message=message, summary=watch.result | watch.summary())
+        recorder.close()
+    if message and ranks.rank == 0:
+        sys.stderr.write(f"{state}: {message}\n")
+    return EXIT_CODES[state]
+
+
+def state_of(error: BaseException) -> str:
+    """Return the state that an exception leaves a run in."""
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    if isinstance(error, DivergedError):
+        return "diverged"
+    if isinstance(error, OutOfTimeError):
+        return "timeout"
+    if isinstance(error, UsageError):
+        return "refused"
+    return "oom" if is_out_of_memory(error) else "error"
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Tell a failed allocation from other errors."""
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    text = str(error)
+    return "can't allocate memory" in text or "Cannot allocate memory" in text or "out of memory" in text
+
+
+def _train(
+    spec: RunSpec, options: RunOptions, folder: Path, ranks: Ranks, recorder: Recorder, watch: Watch
+) -> None:
+    kind = resolve_kind(spec.device)
+    check_count(kind, spec.devices)
+    spec = changed(spec, {"device": kind})
+    device = open_device(kind, ranks.local_rank)
+    refusal = device.refuses(spec.precision)
+    if refusal:
+        raise UsageError(refusal)
+    set_matmul_format(spec.precision)
+    join(ranks, device.backend)
+    workload = load_workload(spec.workload, spec.size, spec.seed)
+    recorder.write("start", **_start(spec, ranks, device), data_hash=data_hash(workload), **_shape(workload))
+    if spec.memory_limit_mb:
+        device.limit_memory(spec.memory_limit_mb * 2**20)
+    watch.start()
+    device.start_peak()
+    loop = Loop(spec, options, device, recorder, watch)
+    with explained(spec.workload):
+        parts = _segments(loop, workload, ranks, folder)
+    watch.result = _result(loop, parts)
+    recorder.write("scaling", devices=spec.devices, samples_per_s=watch.result["samples_per_s"])
+    leave()
+
+
+def _segments(loop: Loop, workload: Any, ranks: Ranks, folder: Path) -> Parts:
+    """Run from the start or a checkpoint to the end; ``restart_at`` breaks the run in two, as a new process would."""
+    spec = loop.spec
+    parts = _fresh(loop, workload, ranks)
+    if spec.resume:
+        loop.restore(parts, Path(spec.resume))
+    if spec.restart_at:
+        loop.run(parts, spec.restart_at, folder)
+        path = folder / f"restart-rank{ranks.rank}.pt"
+        loop.save(parts, path)
+        parts = _fresh(loop, load_workload(spec.workload, spec.size, spec.seed), ranks)
+        loop.restore(parts, path)
+    loop.run(parts, spec.max_steps, folder)
+    return parts
+
+
+def _fresh(loop: Loop, workload: Any, ranks: Ranks) -> Parts:
+    parts = build(loop.spec, workload, loop.device, ranks)
+    loop.watch.follow(bare(parts.model))
+    return parts
+
+
+def _result(loop: Loop, parts: Parts) -> dict[str, Any]:
+    """Return what is known only at the end."""
+    per_s = loop.samples_per_step / loop.stopwatch.step_time_s
+    return {
+        "loss": loop.loss,
+        "val_metric": loop.val_metric,
+        "step_time_s": loop.stopwatch.step_time_s,
+        "samples_per_s": per_s,
+        "throughput": per_s * max(1, parts.workload.tokens_per_sample),
+        "unit": parts.workload.unit,
+        "peak_memory_bytes": loop.device.peak_bytes(),
+        "steps": loop.step,
+    }
+
+
+def _start(spec: RunSpec, ranks: Ranks, device: Device) -> dict[str, Any]:
+    return {
+        "spec": public_fields(spec),
+        "rank": ranks.rank,
+        "world_size": ranks.world_size,
+        "device_kind": device.kind,
+        "device_name": device.name(),
+        "environment": fingerprint(),
+    }
+
+
+def _shape(workload: Any) -> dict[str, Any]:
+    parameters = list(workload.model.parameters())
+    return {
+        "num_parameters": sum(p.numel() for p in parameters),
+        "num_trainable": sum(p.numel() for p in parameters if p.requires_grad),
+        "num_train": len(workload.train_data),
+        "num_val": len(workload.val_data),
+        "metric": workload.metric_name,
+        "goal": workload.metric_goal,
+    }

@@ -1,0 +1,56 @@
+"""From gradients to new weights: unscale, clip, step; and was the step taken?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.amp import GradScaler
+from torch.optim import Optimizer
+
+
+class StepCounter:
+    """Counts the optimizer steps that were really taken: GradScaler skips a step without a word."""
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self.taken = 0
+        optimizer.register_step_post_hook(self._count)
+
+    def _count(self, _optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
+        self.taken += 1
+
+
+class Update:
+    """Unscale, clip, step, in this order: the threshold of clipping is meant for the true gradients."""
+
+    def __init__(self, model: nn.Module, optimizer: Optimizer, scaler: GradScaler, clip_norm: float) -> None:
+        self.model, self.optimizer, self.scaler, self.clip_norm = model, optimizer, scaler, clip_norm
+        self.counter = StepCounter(optimizer)
+
+    def __call__(self) -> bool:
+        """Do one update; return whether the optimizer took it."""
+        before = self.counter.taken
+        self.prepare()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        self.optimizer.zero_grad(set_to_none=True)
+        return self.counter.taken > before
+
+    def prepare(self) -> None:
+        """Bring the gradients to their true size, then bound their norm."""
+        self.scaler.unscale_(self.optimizer)
+        self.clip()
+
+    def clip(self) -> None:
+        """Bound the norm of whatever the gradients hold now."""
+        if self.clip_norm:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.clip_norm)
+
+
+def make_optimizer(name: str, model: nn.Module, lr: float, weight_decay: float) -> Optimizer:
+    """Return the optimizer over all trainable parameters."""
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    if name == "sgd":
+        return torch.optim.SGD(parameters, lr=lr, momentum=0.9, weight_decay=weight_decay)
+    return torch.optim.AdamW(parameters, lr=lr, weight_decay=weight_decay)

@@ -1,0 +1,221 @@
+"""How does a spec become a Run? The only code that starts training processes.
+
+``run(spec)`` asks a warm fork server for one fresh process per rank, waits with a time limit, kills
+the whole process tree of a run that is late or has lost a rank, and reads the run folder.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from queue import Empty, Queue
+from typing import Any
+
+import msgspec
+
+from harness.config import RunOptions, RunSpec
+from harness.errors import LaunchError
+from harness.runs import Run, read_run
+
+START_LIMIT_S = 120.0
+"""Importing torch takes 2 to 5 s; on a cold network disk it was seen to take over a minute."""
+
+DEFAULT_LIMIT_S = 600.0
+"""A run without a limit of its own is stopped after ten minutes: our slowest scenario run takes seconds."""
+
+PEER_GRACE_S = 10.0
+"""After one rank has died the others get this long to notice and to flush, then they are killed."""
+
+
+def run(
+    spec: RunSpec,
+    folder: Path,
+    options: RunOptions | None = None,
+    *,
+    echo: bool = False,
+    environment: dict[str, str] | None = None,
+) -> Run:
+    """Execute a spec in fresh processes and return what it left; never raises for a run that fails.
+
+    ``echo`` shows rank 0's output instead of keeping it in a file; ``environment`` is set in the
+    ranks before CUDA starts.
+    """
+    options = options or RunOptions()
+    folder = folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    job = _Job(server(), spec, options, folder, echo)
+    try:
+        job.start(environment or {})
+        job.wait(options.time_limit_s * 1.5 + PEER_GRACE_S if options.time_limit_s else DEFAULT_LIMIT_S)
+    finally:
+        job.kill()
+    return read_run(folder, job.exits)
+
+
+class Server:
+    """The client side of the fork server."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "harness.engine.forkserver"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join([_root(), *_inherited_path()])},
+            # A terminal's Ctrl-C must reach us alone: we then stop the ranks, which flush their records.
+            start_new_session=True,
+        )
+        self.lock = threading.Lock()
+        self.waiting: dict[str, Queue[dict[str, Any]]] = {"": Queue()}
+        self.count = 0
+        threading.Thread(target=self._listen, name="fork-server-answers", daemon=True).start()
+        if self.receive("", START_LIMIT_S).get("event") != "ready":
+            raise LaunchError(f"the fork server ended while it started (exit code {self.process.poll()})")
+
+    def request(self, message: dict[str, Any]) -> str:
+        """Ask for one process; return the id under which its answers come."""
+        with self.lock:
+            self.count += 1
+            key = str(self.count)
+            self.waiting[key] = Queue()
+            assert self.process.stdin is not None
+            try:
+                self.process.stdin.write((json.dumps(message | {"id": key}) + "\n").encode())
+                self.process.stdin.flush()
+            except OSError as error:
+                raise LaunchError(f"the fork server is gone (exit code {self.process.poll()})") from error
+        return key
+
+    def receive(self, key: str, limit_s: float) -> dict[str, Any]:
+        """Return the next answer, or an empty one when the limit passes."""
+        try:
+            return self.waiting[key].get(timeout=max(0.0, limit_s))
+        except Empty:
+            return {}
+
+    def close(self) -> None:
+        """End the server; it kills what still runs."""
+        if self.process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self.process.stdin.close()
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+    def _listen(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            message = json.loads(line)
+            self.waiting[message.get("id", "")].put(message)
+        for queue in list(self.waiting.values()):
+            queue.put({"event": "ended", "code": None})
+
+
+class _Job:
+    """The processes of one run."""
+
+    def __init__(self, server: Server, spec: RunSpec, options: RunOptions, folder: Path, echo: bool) -> None:
+        self.server, self.spec, self.options, self.folder, self.echo = server, spec, options, folder, echo
+        self.keys: dict[int, str] = {}
+        self.pids: dict[int, int] = {}
+        self.exits: dict[int, str] = {}
+        self.ended: set[int] = set()
+
+    def start(self, environment: dict[str, str]) -> None:
+        """Ask for every rank."""
+        port = _free_port()
+        for rank in range(self.spec.devices):
+            message = {
+                "spec": msgspec.to_builtins(self.spec),
+                "options": msgspec.to_builtins(self.options),
+                "folder": str(self.folder),
+                "cwd": str(Path.cwd()),
+                "environment": environment | _torchrun_variables(rank, self.spec.devices, port),
+                "log": None if self.echo and rank == 0 else str(self.folder / f"rank{rank}.log"),
+            }
+            self.keys[rank] = self.server.request(message)
+        for rank, key in self.keys.items():
+            self.pids[rank] = self.server.receive(key, START_LIMIT_S).get("pid", 0)
+
+    def wait(self, limit_s: float) -> None:
+        """Wait for every rank; a late run, and the peers of a dead rank, are killed."""
+        deadline = time.monotonic() + limit_s
+        while len(self.ended) < len(self.keys):
+            for rank in sorted(set(self.keys) - self.ended):
+                answer = self.server.receive(self.keys[rank], 0.02 if len(self.keys) > 1 else deadline - time.monotonic())
+                if answer:
+                    self.ended.add(rank)
+                    self._note(rank, answer.get("code"))
+                    if answer.get("code") != 0:
+                        deadline = min(deadline, time.monotonic() + PEER_GRACE_S)
+            if time.monotonic() > deadline and len(self.ended) < len(self.keys):
+                self._stop(limit_s)
+                return
+
+    def kill(self) -> None:
+        """Kill what is left; ranks that still run are asked first, so that they flush."""
+        for sent, grace in ((signal.SIGTERM, 2.0), (signal.SIGKILL, 2.0)):
+            left = [rank for rank in self.pids if rank not in self.ended]
+            for rank in left:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(self.pids[rank], sent)
+            for rank in left:
+                if self.server.receive(self.keys[rank], grace):
+                    self.ended.add(rank)
+
+    def _stop(self, limit_s: float) -> None:
+        died = bool(self.ended)
+        for rank in sorted(set(self.keys) - self.ended):
+            self.exits[rank] = "stopped because another rank died" if died else f"no end within {limit_s:g} s"
+
+    def _note(self, rank: int, code: int | None) -> None:
+        if code is None:
+            self.exits[rank] = "the fork server died"
+        elif code < 0:
+            self.exits[rank] = f"signal {-code} ({signal.Signals(-code).name})"
+        elif code:
+            self.exits.setdefault(rank, "")
+
+
+@functools.cache
+def server() -> Server:
+    """Return this process's fork server, started at first use."""
+    started = Server()
+    atexit.register(started.close)
+    return started
+
+
+def _torchrun_variables(rank: int, world_size: int, port: int) -> dict[str, str]:
+    return {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(world_size),
+        "LOCAL_WORLD_SIZE": str(world_size),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _root() -> str:
+    return str(Path(__file__).resolve().parent.parent)
+
+
+def _inherited_path() -> list[str]:
+    return [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]

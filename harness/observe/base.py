@@ -1,0 +1,79 @@
+"""What can an observer see? Hooks that all do nothing; an observer overrides those that it needs.
+
+Observers attach to torch itself, so they see any training loop. They must not change a number, and
+must not wait for the device in a step: what they gather stays a tensor until ``read``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from torch import Tensor, nn
+from torch.amp import GradScaler
+from torch.optim import Optimizer
+
+
+class Observer:
+    """Base of the observers; one concern each."""
+
+    def on_forward(self, module: nn.Module, output: Any, grad_enabled: bool) -> None:
+        """Follow a module's forward pass; called in sampled steps and in evaluation only.
+
+        Training is what runs with gradients enabled: frozen layers are in eval mode while they train.
+        """
+
+    def on_unscale(self, scaler: GradScaler, optimizer: Optimizer) -> None:
+        """Follow an explicit ``scaler.unscale_(optimizer)``, before it happens."""
+
+    def on_clip(self, parameters: list[Tensor], max_norm: float, norm: Tensor | None) -> None:
+        """Follow a gradient clipping; ``norm`` is the total norm before it, when torch returns one."""
+
+    def on_scaler_step(self, scaler: GradScaler, optimizer: Optimizer) -> None:
+        """Precede ``scaler.step(optimizer)``."""
+
+    def on_scaler_update(self, scaler: GradScaler) -> None:
+        """Follow ``scaler.update()``."""
+
+    def on_scaler_restored(self, scaler: GradScaler) -> None:
+        """Follow ``scaler.load_state_dict(...)``."""
+
+    def on_optimizer_step(self, optimizer: Optimizer) -> None:
+        """Precede a step that the optimizer takes."""
+
+    def on_optimizer_stepped(self, optimizer: Optimizer) -> None:
+        """Follow a step that the optimizer took."""
+
+    def on_schedule(self, scheduler: Any) -> None:
+        """Follow ``scheduler.step()``."""
+
+    def on_attempt_end(self, step: int) -> None:
+        """Follow one attempted update, taken or skipped; ``step`` counts attempts from 1."""
+
+    def read(self) -> list[dict[str, Any]]:
+        """Return the sample records gathered since the last call: dicts with ``step``; may wait for the device."""
+        return []
+
+    def summary(self) -> dict[str, Any]:
+        """Return the observations over the whole run: name -> number or text; may wait for the device."""
+        return {}
+
+
+def trainable(optimizer: Optimizer) -> Iterable[Tensor]:
+    """Yield the parameters of an optimizer that have a gradient."""
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if parameter.grad is not None:
+                yield parameter
+
+
+def dense(grad: Tensor) -> Tensor:
+    """Return the values of a gradient; of a sparse one those that are stored."""
+    if not grad.is_sparse:
+        return grad.detach()
+    return grad.detach().coalesce().values()
+
+
+def is_live(scaler: GradScaler) -> bool:
+    """Tell whether a scaler really scales."""
+    return bool(scaler.is_enabled())

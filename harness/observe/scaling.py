@@ -1,0 +1,106 @@
+"""Is the loss scaled, in the right order, and how many steps did the scaler skip?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.amp import GradScaler
+from torch.optim import Optimizer
+
+from harness.observe.base import Observer
+
+TAIL = 2
+"""The steady state is the second half of the attempts: dynamic scaling finds its scale in the first."""
+
+
+class Scaling(Observer):
+    """The life of the loss scale; all counts are exact, over every attempt.
+
+    ``scaled_attempts``             attempts under a live scaler
+    ``skipped_steps``               attempts that the scaler did not take
+    ``skipped_share_late``          skipped / attempts in the second half, 0 to 1
+    ``clips_before_unscale_share``  clips that saw gradients still multiplied by the scale / attempts with a clip
+    ``final_loss_scale``            the scale at the end
+    ``scale_backoffs``              times the scale fell
+    """
+
+    def __init__(self) -> None:
+        self.attempts = 0
+        self.scaled_attempts = 0
+        self.skipped: list[int] = []
+        self.clips = 0
+        self.early_clips = 0
+        self.scales: list[tuple[int, Tensor]] = []
+        self.history: list[dict[str, Any]] = []
+        self.restored = 0
+        self._live = self._unscaled = self._clipped = self._clipped_early = self._taken = False
+
+    def on_unscale(self, scaler: GradScaler, optimizer: Optimizer) -> None:
+        """From here on the gradients of this attempt have their true size."""
+        self._unscaled = True
+
+    def on_clip(self, parameters: list[Tensor], max_norm: float, norm: Tensor | None) -> None:
+        """Remember whether the gradients still carried the scale."""
+        self._clipped = True
+        self._clipped_early = self._clipped_early or not self._unscaled
+
+    def on_scaler_step(self, scaler: GradScaler, optimizer: Optimizer) -> None:
+        """An attempt under a live scale."""
+        self._live = True
+
+    def on_optimizer_stepped(self, optimizer: Optimizer) -> None:
+        """The attempt was taken."""
+        self._taken = True
+
+    def on_scaler_update(self, scaler: GradScaler) -> None:
+        """Keep the new scale; it stays on the device."""
+        scale = getattr(scaler, "_scale", None)
+        if isinstance(scale, Tensor):
+            self.scales.append((self.attempts, scale.detach().clone()))
+
+    def on_scaler_restored(self, scaler: GradScaler) -> None:
+        """A checkpoint brought the scale back."""
+        self.restored += 1
+
+    def on_attempt_end(self, step: int) -> None:
+        """Count."""
+        self.attempts = step
+        self.scaled_attempts += self._live
+        if self._live and not self._taken:
+            self.skipped.append(step)
+        self.clips += self._clipped
+        self.early_clips += self._live and self._clipped_early
+        self._live = self._unscaled = self._clipped = self._clipped_early = self._taken = False
+
+    def read(self) -> list[dict[str, Any]]:
+        """Return the scale after each attempt where it changed."""
+        if not self.scales:
+            return []
+        values = torch.stack([scale.reshape(()) for _, scale in self.scales]).tolist()
+        new = [{"step": step, "loss_scale": value} for (step, _), value in zip(self.scales, values, strict=True)]
+        self.scales = []
+        kept = [s for i, s in enumerate(new) if s["loss_scale"] != self._last_scale(new, i)]
+        self.history += kept
+        return kept
+
+    def summary(self) -> dict[str, Any]:
+        """Return counts and the last scale."""
+        self.read()
+        scales = [sample["loss_scale"] for sample in self.history]
+        late = self.attempts - self.attempts // TAIL
+        return {
+            "attempted_steps": self.attempts,
+            "scaled_attempts": self.scaled_attempts,
+            "skipped_steps": len(self.skipped),
+            "skipped_share_late": sum(s > self.attempts // TAIL for s in self.skipped) / late if late else None,
+            "clips_before_unscale_share": self.early_clips / self.clips if self.clips else 0.0,
+            "final_loss_scale": scales[-1] if scales else 1.0,
+            "scale_backoffs": sum(b < a for a, b in zip(scales, scales[1:], strict=False)),
+        }
+
+    def _last_scale(self, new: list[dict[str, Any]], index: int) -> float | None:
+        if index:
+            return float(new[index - 1]["loss_scale"])
+        return float(self.history[-1]["loss_scale"]) if self.history else None

@@ -1,0 +1,88 @@
+"""Which observers watch a run?"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from torch import nn
+
+from harness.observe.activations import Activations
+from harness.observe.attach import Attachment
+from harness.observe.base import Observer
+from harness.observe.gradients import Gradients
+from harness.observe.recorder import Recorder
+from harness.observe.reductions import Reductions
+from harness.observe.scaling import Scaling
+from harness.observe.schedules import Schedules
+from harness.observe.updates import Updates
+
+INTERVAL = 50
+"""Steps between samples by default: keeps the observers of a one-millisecond step below 3 % (benchmarks/loop.py)."""
+
+FULL_INTERVAL = 5
+"""Steps between samples when cost does not matter."""
+
+
+LEFT_OUT = {"default": "reductions", "off": "everything"}
+"""What each level does not observe."""
+
+
+class Watch:
+    """The standard observers of one run, attached from ``start`` to ``stop``."""
+
+    def __init__(self, level: str) -> None:
+        self.level = level
+        self.result: dict[str, Any] = {}
+        """What the run itself knows at its end."""
+        self.model: weakref.ref[nn.Module] | None = None
+        self.reductions = Reductions() if level == "full" else None
+        self.attachment: Attachment | None = None
+
+    def start(self) -> None:
+        """Attach, unless the level is off."""
+        if self.level == "off":
+            return
+        sampled = lambda: self.attachment is not None and self.attachment.sampled  # noqa: E731
+        step = lambda: self.attachment.attempts + 1 if self.attachment else 1  # noqa: E731
+        observers: list[Observer] = [
+            Gradients(sampled),
+            Updates(sampled),
+            Scaling(),
+            Schedules(),
+            Activations(step, self.name_of),
+        ]
+        if self.reductions is not None:
+            observers.append(self.reductions)
+            self.reductions.__enter__()
+        self.attachment = Attachment(observers, FULL_INTERVAL if self.level == "full" else INTERVAL)
+
+    def stop(self) -> None:
+        """Detach; may be called twice."""
+        if self.attachment is not None:
+            self.attachment.detach()
+        if self.reductions is not None:
+            self.reductions.__exit__(None, None, None)
+            self.reductions = None
+
+    def follow(self, model: nn.Module) -> None:
+        """Name modules by their place in this model."""
+        self.model = weakref.ref(model)
+
+    def write_samples(self, recorder: Recorder) -> None:
+        """Write what the observers sampled since the last call."""
+        for record in self.attachment.read() if self.attachment else ():
+            recorder.write("sample", **record)
+
+    def summary(self) -> dict[str, Any]:
+        """Return all observations over the run; names what was left out because of its cost."""
+        observed = self.attachment.summary() if self.attachment else {}
+        return observed | {"observe": self.level, "not_observed": "" if self.level == "full" else LEFT_OUT[self.level]}
+
+    def name_of(self, module: nn.Module) -> str:
+        """Return the module's name within the model under training, or its class."""
+        root = self.model() if self.model else None
+        for name, known in root.named_modules() if root is not None else ():
+            if known is module:
+                return name or type(module).__name__
+        return type(module).__name__

@@ -1,0 +1,102 @@
+"""What is trained? Model, data, loss and validation metric; nothing about how it is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sized
+from dataclasses import dataclass, fields
+from typing import Any, Literal, cast
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from harness.errors import WorkloadError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """The parts of a workload; ``loss`` and ``metric`` get ``(model(inputs), targets)``."""
+
+    model: nn.Module
+    train_data: Dataset[Any]
+    """Items are ``(inputs, targets)``; it has a length."""
+    val_data: Dataset[Any]
+    loss: Callable[[Any, Any], Tensor]
+    """Returns a scalar: the mean loss of the batch."""
+    metric: Callable[[Any, Any], Tensor]
+    """Returns one value per sample, shape (batch,), or the mean over the batch, shape ()."""
+    metric_name: str = "metric"
+    metric_goal: Literal["max", "min"] = "max"
+    augment: Callable[[Any, torch.Generator], Any] | None = None
+    """Changes a batch of inputs on the host, drawing from the generator; training only."""
+    tokens_per_sample: int = 0
+    """Throughput is counted in tokens when this is positive, otherwise in samples."""
+
+    def __post_init__(self) -> None:
+        for name in ("train_data", "val_data"):
+            _check_dataset(name, getattr(self, name))
+        if not isinstance(self.model, nn.Module):
+            raise WorkloadError(f"model must be a torch.nn.Module, got {type(self.model).__name__}")
+        if not any(p.requires_grad for p in self.model.parameters()):
+            raise WorkloadError("model has no trainable parameter (requires_grad is false for all)")
+        for name in ("loss", "metric"):
+            if not callable(getattr(self, name)):
+                raise WorkloadError(f"{name} must be a function of (output, targets), got {getattr(self, name)!r}")
+        if self.metric_goal not in {"max", "min"}:
+            raise WorkloadError(f"metric_goal must be 'max' or 'min', got {self.metric_goal!r}")
+
+    @property
+    def unit(self) -> str:
+        """The unit of throughput."""
+        return "tokens/s" if self.tokens_per_sample else "samples/s"
+
+
+REQUIRED = ("model", "train_data", "val_data", "loss", "metric")
+
+
+def as_workload(made: Any, where: str) -> Workload:
+    """Accept a Workload, a mapping, or any object with the parts as attributes; name a missing part."""
+    if isinstance(made, Workload):
+        return made
+    names = [f.name for f in fields(Workload)]
+    values = made if isinstance(made, dict) else {n: getattr(made, n) for n in names if hasattr(made, n)}
+    missing = [name for name in REQUIRED if values.get(name) is None]
+    if missing:
+        raise WorkloadError(f"{where}: the workload lacks {', '.join(missing)}; it needs {', '.join(REQUIRED)}")
+    unknown = [str(name) for name in values if name not in names]
+    if unknown:
+        raise WorkloadError(f"{where}: unknown parts {', '.join(unknown)}; known are: {', '.join(names)}")
+    try:
+        return Workload(**values)
+    except WorkloadError as error:
+        raise WorkloadError(f"{where}: {error}") from error
+
+
+class TensorPairs(Dataset[Any]):
+    """Inputs and targets in memory; a whole batch is one index operation instead of one per sample."""
+
+    def __init__(self, inputs: Tensor, targets: Tensor) -> None:
+        self.inputs, self.targets = inputs, targets
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        return self.inputs[index], self.targets[index]
+
+    def batch(self, indices: list[int]) -> tuple[Tensor, Tensor]:
+        """Return the samples at ``indices`` stacked along the first axis."""
+        index = torch.as_tensor(indices)
+        return self.inputs[index], self.targets[index]
+
+
+def size_of(dataset: Dataset[Any]) -> int:
+    """Return the number of samples of a map-style dataset."""
+    return len(cast("Sized", dataset))
+
+
+def _check_dataset(name: str, dataset: object) -> None:
+    if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
+        raise WorkloadError(f"{name} must have a length and an index (a map-style dataset), got {type(dataset).__name__}")
+    if size_of(cast("Dataset[Any]", dataset)) == 0:
+        raise WorkloadError(f"{name} is empty")

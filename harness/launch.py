@@ -66,14 +66,17 @@ class Server:
     """The client side of the fork server."""
 
     def __init__(self) -> None:
+        reader, writer = os.pipe()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "harness.engine.forkserver"],
+            [sys.executable, "-m", "harness.engine.forkserver", str(writer)],
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            pass_fds=[writer],
             env=os.environ | {"PYTHONPATH": os.pathsep.join([_root(), *_inherited_path()])},
             # A terminal's Ctrl-C must reach us alone: we then stop the ranks, which flush their records.
             start_new_session=True,
         )
+        os.close(writer)
+        self.answers = os.fdopen(reader)
         self.lock = threading.Lock()
         self.waiting: dict[str, Queue[dict[str, Any]]] = {"": Queue()}
         self.count = 0
@@ -113,8 +116,7 @@ class Server:
             self.process.kill()
 
     def _listen(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
+        for line in self.answers:
             message = json.loads(line)
             self.waiting[message.get("id", "")].put(message)
         for queue in list(self.waiting.values()):

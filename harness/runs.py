@@ -18,6 +18,9 @@ LOG_LINES = 20
 MAX_LINE_BYTES = 1_000_000
 """A longer line is no record of ours: they are below 10 kB."""
 
+ORDER = ("oom", "refused", "diverged", "error", "died", "timeout", "interrupted", "completed")
+"""States of a rank; where ranks differ, the first of these is the run's: it tells most about the cause."""
+
 Record = dict[str, Any]
 
 
@@ -42,7 +45,8 @@ class RankRecords:
     @property
     def state(self) -> str:
         """How the rank ended; ``died`` when it could not say."""
-        return str(self.last("end").get("state", "died"))
+        state = self.last("end").get("state")
+        return state if state in ORDER else "died"
 
 
 @dataclass(frozen=True)
@@ -61,14 +65,13 @@ class Run:
         world_size = int(self.start.get("world_size", 1))
         if len(states) < world_size:
             return "died"
-        worst = [s for s in ("died", "error", "oom", "timeout", "interrupted", "refused", "diverged") if s in states]
-        return worst[0] if worst else "completed"
+        return min(states, key=ORDER.index)
 
     @property
     def message(self) -> str:
         """Why the run did not complete, naming the rank; empty when it did."""
         parts = []
-        for rank in self.ranks:
+        for rank in sorted(self.ranks, key=lambda rank: ORDER.index(rank.state)):
             if rank.state != "completed":
                 why = self.exits.get(rank.rank) or rank.last("end").get("message") or "its records end early"
                 tail = f"; its last output: {rank.log_tail}" if rank.state in {"died", "error"} and rank.log_tail else ""
@@ -137,4 +140,5 @@ def _tail(path: Path) -> str:
         lines = path.read_bytes()[-20_000:].decode("utf-8", errors="replace").strip().splitlines()
     except OSError:
         return ""
-    return " | ".join(line.strip() for line in lines[-LOG_LINES:] if line.strip())[-1500:]
+    told = [line.strip() for line in lines if line.strip() and "frame #" not in line]
+    return " | ".join(told[-LOG_LINES:])[-1500:]

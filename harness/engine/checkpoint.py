@@ -46,13 +46,13 @@ class Checkpoint:
             self.scaler.load_state_dict(state["scaler"])
         set_generators(state["generators"])
 
-    def save(self, path: Path, position: dict[str, int]) -> None:
+    def save(self, path: Path, position: dict[str, float]) -> None:
         """Write the state and the position; a reader never sees half a file."""
         partial = path.with_suffix(".partial")
         torch.save({"format": FORMAT, "position": position} | self.state(), partial)
         os.replace(partial, path)
 
-    def load(self, path: Path) -> dict[str, int]:
+    def load(self, path: Path) -> dict[str, float]:
         """Restore from a file and return the position."""
         state = read(path)
         try:
@@ -60,7 +60,7 @@ class Checkpoint:
         except (KeyError, RuntimeError, ValueError, TypeError) as error:
             reason = " ".join(str(error).split())[:300]
             raise UsageError(f"--resume {path}: it does not fit this run: {type(error).__name__}: {reason}") from error
-        position: dict[str, int] = state["position"]
+        position: dict[str, float] = state["position"]
         return position
 
 

@@ -1,7 +1,7 @@
 """How does a run start in 20 ms? A server that has imported torch once forks a fresh child for each rank.
 
-The server reads one JSON request a line from its standard input and answers on its standard output.
-It never touches CUDA and starts no thread, so a forked child is as clean as a new process. When its
+The server reads one JSON request a line from its standard input and answers on the descriptor that its
+first argument names. It never touches CUDA and starts no thread, so a forked child is as clean as a new process. When its
 input ends, because the caller is gone, it kills every process tree that it started.
 """
 
@@ -15,14 +15,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-PRELOADED = ("torch", "torch.optim.lr_scheduler", "sklearn.datasets", "harness.engine.run")
+PRELOADED = ("torch._dynamo", "torch.optim.lr_scheduler", "sklearn.datasets", "harness.engine.run")
 """What almost every run imports."""
 
 
-def serve() -> None:
+def serve(answers_fd: int) -> None:
     """Answer requests until the input ends."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # a child's prints must not mix with the answers
+    answers = os.fdopen(answers_fd, "w")
     for name in PRELOADED:
         __import__(name)
     wakeup = _wake_on_child_exit()
@@ -87,8 +86,6 @@ def _child(request: dict[str, Any]) -> int:
         log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(log, 1)
         os.dup2(log, 2)
-    else:
-        os.dup2(request["stdout_fd"], 1)
     from harness.config import RunOptions, RunSpec
     from harness.engine.parallel import ranks_from_environment
     from harness.engine.run import execute
@@ -127,4 +124,4 @@ def _answer(answers: Any, **message: Any) -> None:
 
 
 if __name__ == "__main__":
-    serve()
+    serve(int(sys.argv[1]))

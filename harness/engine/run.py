@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,12 @@ from harness.devices.base import Device
 from harness.devices.select import check_count, open_device, resolve_kind
 from harness.engine.build import Parts, build
 from harness.engine.parallel import Ranks, bare, join, leave
-from harness.engine.precision import set_matmul_format
+from harness.engine.precision import Autocast, set_matmul_format
 from harness.engine.train import DivergedError, Loop, OutOfTimeError
+from harness.engine.validation import Validation
 from harness.engine.workload import data_hash, explained, load_workload
 from harness.errors import HarnessError, UsageError
+from harness.faults.base import injection
 from harness.observe.environment import fingerprint
 from harness.observe.recorder import Recorder
 from harness.observe.standard import Watch
@@ -70,6 +73,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 def _train(
     spec: RunSpec, options: RunOptions, folder: Path, ranks: Ranks, recorder: Recorder, watch: Watch
 ) -> None:
+    spec = injection(spec.fault).apply("spec", spec, spec)
     kind = resolve_kind(spec.device)
     check_count(kind, spec.devices)
     spec = changed(spec, {"device": kind})
@@ -88,7 +92,7 @@ def _train(
     loop = Loop(spec, options, device, recorder, watch)
     with explained(spec.workload):
         parts = _segments(loop, workload, ranks, folder)
-    watch.result = _result(loop, parts)
+    watch.result = _result(loop, parts) | _reference_metric(spec, parts, device, ranks)
     recorder.write("scaling", devices=spec.devices, samples_per_s=watch.result["samples_per_s"])
     leave()
 
@@ -121,6 +125,7 @@ def _result(loop: Loop, parts: Parts) -> dict[str, Any]:
     return {
         "loss": loop.loss,
         "val_metric": loop.val_metric,
+        "val_standard_error": parts.validation.standard_error,
         "step_time_s": loop.stopwatch.step_time_s,
         "samples_per_s": per_s,
         "throughput": per_s * max(1, parts.workload.tokens_per_sample),
@@ -128,6 +133,14 @@ def _result(loop: Loop, parts: Parts) -> dict[str, Any]:
         "peak_memory_bytes": loop.device.peak_bytes(),
         "steps": loop.step,
     }
+
+
+def _reference_metric(spec: RunSpec, parts: Parts, device: Device, ranks: Ranks) -> dict[str, float]:
+    """Evaluate the final weights once more in fp32, summed in float64: what the reported metric must agree with."""
+    if spec.observe != "full":
+        return {}
+    plain = Validation(parts.workload, device.torch_device, Autocast(device.torch_device.type, None), ranks.rank, ranks.world_size)
+    return {"val_metric_fp32": plain(copy.deepcopy(bare(parts.model)).float())}
 
 
 def _start(spec: RunSpec, ranks: Ranks, device: Device) -> dict[str, Any]:

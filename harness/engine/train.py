@@ -104,6 +104,7 @@ class Loop:
             epoch=parts.batches.epoch,
             step_time=self.stopwatch.step_time_s,
             val_metric=self.val_metric,
+            standard_error=parts.validation.standard_error,
             metric=parts.workload.metric_name,
             goal=parts.workload.metric_goal,
         )
@@ -112,17 +113,19 @@ class Loop:
     def save(self, parts: Parts, path: Path) -> None:
         """Write a checkpoint; its time does not count as training time."""
         self.stopwatch.tick(self.step)
-        parts.checkpoint.save(path, {"step": self.step, "batches": parts.batches.drawn})
+        scale = parts.scaler.get_scale()
+        parts.checkpoint.save(path, {"step": self.step, "batches": parts.batches.drawn, "loss_scale": scale})
         self.recorder.write("checkpoint", step=self.step, path=path.name)
         self.stopwatch.resume()
 
     def restore(self, parts: Parts, path: Path) -> None:
         """Continue where a checkpoint stopped."""
         position = parts.checkpoint.load(path)
-        self.step = position["step"]
-        parts.batches.start_at(position["batches"])
+        self.step = int(position["step"])
+        parts.batches.start_at(int(position["batches"]))
         self.stopwatch.start_at(self.step)
-        self.recorder.write("resume", step=self.step, path=path.name)
+        saved, live = position["loss_scale"], parts.scaler.get_scale()
+        self.recorder.write("resume", step=self.step, path=path.name, saved_scale=saved, live_scale=live)
 
     def check(self, loss: float) -> None:
         """Stop a run that is lost or late."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -19,6 +20,8 @@ class Validation:
 
     def __init__(self, workload: Workload, device: torch.device, autocast: Autocast, rank: int, world_size: int) -> None:
         self.workload, self.device, self.autocast, self.world_size = workload, device, autocast, world_size
+        self.standard_error = float("nan")
+        """Of the last mean, from the spread over the samples."""
         self.loader = validation_batches(workload.val_data, 256, rank, world_size)
 
     def __call__(self, model: nn.Module) -> float:
@@ -35,11 +38,11 @@ class Validation:
         return model
 
     def total(self, model: nn.Module) -> Tensor:
-        """Return (sum of the values, number of values) over this rank's samples, in float64."""
-        sums = torch.zeros(2, dtype=torch.float64, device=self.device)
+        """Return (sum of the values, number of values, sum of their squares) over this rank's samples, in float64."""
+        sums = torch.zeros(3, dtype=torch.float64, device=self.device)
         for inputs, targets in self.loader:
-            values = self.values(model, inputs, targets)
-            sums += torch.stack([values.double().sum(), torch.tensor(float(len(values)), device=self.device).double()])
+            values = self.values(model, inputs, targets).double()
+            sums += torch.stack([values.sum(), torch.ones_like(values).sum(), values.square().sum()])
         return sums
 
     def values(self, model: nn.Module, inputs: Any, targets: Any) -> Tensor:
@@ -57,7 +60,10 @@ class Validation:
         """Return the mean over all ranks."""
         if self.world_size > 1:
             dist.all_reduce(sums)
-        return float(sums[0] / sums[1])
+        total, count, squares = sums.tolist()
+        mean = total / count
+        self.standard_error = math.sqrt(max(0.0, squares / count - mean**2) / count)
+        return float(mean)
 
 
 def _count(targets: Any) -> int:

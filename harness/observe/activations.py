@@ -16,6 +16,9 @@ MANTISSA_BITS = {torch.float64: 52, torch.float32: 23, torch.float16: 10, torch.
 """Explicit mantissa bits (IEEE 754; bfloat16: Google's definition)."""
 
 
+BITS = ("train_output_bits", "train_weight_bits", "eval_output_bits", "eval_weight_bits")
+
+
 @dataclass
 class Seen:
     """What one module gave in one step."""
@@ -32,8 +35,10 @@ class Activations(Observer):
 
     ``activation_range_used``    largest |activation| / largest number of its 16-bit format, in training
     ``overflow_module``          the first module whose 16-bit output was not finite in training, or empty
-    ``train_mantissa_bits``      fewest mantissa bits among outputs and weights in training
-    ``eval_mantissa_bits``       the same in evaluation
+    ``train_output_bits``        fewest mantissa bits among the outputs in training
+    ``train_weight_bits``        the same among the weights
+    ``eval_output_bits``, ``eval_weight_bits``  the same in evaluation
+    ``train_formats``            the formats of the outputs in training
     """
 
     def __init__(self, step: Callable[[], int], names: Callable[[nn.Module], str]) -> None:
@@ -42,7 +47,8 @@ class Activations(Observer):
         self.history: list[dict[str, Any]] = []
         self.range_used: float | None = None
         self.overflow: tuple[str, int] | None = None
-        self.bits: dict[bool, int] = {}
+        self.bits: dict[str, int] = {}
+        self.formats: set[torch.dtype] = set()
 
     def on_forward(self, module: nn.Module, output: Any, grad_enabled: bool) -> None:
         """Note format and size of a leaf module's output."""
@@ -75,8 +81,8 @@ class Activations(Observer):
             "activation_range_used": self.range_used,
             "overflow_module": name,
             "overflow_step": step,
-            "train_mantissa_bits": self.bits.get(True),
-            "eval_mantissa_bits": self.bits.get(False),
+            "train_formats": ",".join(sorted(str(f).removeprefix("torch.") for f in self.formats)),
+            **{name: self.bits.get(name) for name in BITS},
         }
 
     def _used(self, entry: Seen, peak: float) -> float:
@@ -88,7 +94,14 @@ class Activations(Observer):
         return used
 
     def _note_bits(self, module: nn.Module, output: Tensor, training: bool) -> None:
-        for dtype in {output.dtype, *(p.dtype for p in module.parameters(recurse=False))}:
-            bits = MANTISSA_BITS.get(dtype)
-            if bits is not None:
-                self.bits[training] = min(bits, self.bits.get(training, bits))
+        if training:
+            self.formats.add(output.dtype)
+        phase = "train" if training else "eval"
+        self._lower(f"{phase}_output_bits", output.dtype)
+        for parameter in module.parameters(recurse=False):
+            self._lower(f"{phase}_weight_bits", parameter.dtype)
+
+    def _lower(self, name: str, dtype: torch.dtype) -> None:
+        bits = MANTISSA_BITS.get(dtype)
+        if bits is not None:
+            self.bits[name] = min(bits, self.bits.get(name, bits))

@@ -1,7 +1,7 @@
 """Are sums, means and norms accumulated in a format that cannot hold them?
 
 A dispatch mode repeats every 16-bit reduction in float64 and follows scalars that are added up one
-by one. This costs more than a few per cent, so it is only on when all observers are asked for.
+by one. The backward pass is left out: its overflows are the loss scaler's business. This costs more than a few per cent, so it is only on when all observers are asked for.
 """
 
 from __future__ import annotations
@@ -27,7 +27,12 @@ ADDS = {aten.add.Tensor, aten.add_.Tensor}
 MAX_ELEMENTS = 2**22
 """Larger tensors are not repeated in float64: 32 MiB of scratch is the most that the observer may take."""
 
-PACKAGES = (str(Path(torch.__file__).parent), str(Path(__file__).parent))
+PACKAGES = (
+    str(Path(torch.__file__).parent),
+    str(Path(__file__).parent),
+    str(Path(__file__).parent.parent / "faults"),
+)
+"""Code that is never named as the place of a reduction: torch, the observers, and injected faults."""
 
 
 class Reductions(Observer, TorchDispatchMode):
@@ -48,6 +53,8 @@ class Reductions(Observer, TorchDispatchMode):
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        if torch._C._current_graph_task_id() != -1:  # noqa: SLF001 - the only way to tell a backward pass
+            return func(*args, **kwargs)
         before = self._shadows(args) if func in ADDS else None
         result = func(*args, **kwargs)
         if isinstance(result, Tensor) and result.dtype in HALF:

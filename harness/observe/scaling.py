@@ -30,6 +30,7 @@ class Scaling(Observer):
         self.attempts = 0
         self.scaled_attempts = 0
         self.skipped: list[int] = []
+        self.told = 0
         self.clips = 0
         self.early_clips = 0
         self.scales: list[tuple[int, Tensor]] = []
@@ -75,7 +76,12 @@ class Scaling(Observer):
         self._live = self._unscaled = self._clipped = self._clipped_early = self._taken = False
 
     def read(self) -> list[dict[str, Any]]:
-        """Return the scale after each attempt where it changed."""
+        """Return the scale after each attempt where it changed, and the attempts that were skipped."""
+        skipped = [{"step": step, "skipped": 1} for step in self.skipped[self.told :]]
+        self.told = len(self.skipped)
+        return skipped + self._changes()
+
+    def _changes(self) -> list[dict[str, Any]]:
         if not self.scales:
             return []
         values = torch.stack([scale.reshape(()) for _, scale in self.scales]).tolist()

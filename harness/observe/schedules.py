@@ -34,7 +34,9 @@ class Schedules(Observer):
         self._last_taken, self._taken = self._taken, False
 
     def on_schedule(self, scheduler: Any) -> None:
-        """Count one advance."""
+        """Count one advance; a scheduler sets its first learning rate by a step of its own."""
+        if getattr(scheduler, "_is_initial", False):
+            return
         self.scheduler_steps += 1
         self.lead += not self._last_taken
 

@@ -22,6 +22,7 @@ class Updates(Observer):
     """Stalled updates, and the number formats of weights and optimizer state.
 
     ``stalled_update_share``  weights with a non-zero gradient that a step left bitwise unchanged, 0 to 1
+    ``stalled_half_share``    the same among the weights in a 16-bit format; None without such weights
     ``half_weight_share``     trainable weights that the optimizer holds in a 16-bit format, 0 to 1
     ``half_state_share``      optimizer state tensors (element-wise ones) in a 16-bit format, 0 to 1
     """
@@ -50,7 +51,11 @@ class Updates(Observer):
         """Compare with the weights now."""
         if not self.before:
             return
-        counts = [torch.stack([((thinned(p) == old) & moving).sum(), moving.sum()]) for p, old, moving in self.before]
+        counts = []
+        for parameter, old, moving in self.before:
+            stalled, moved = ((thinned(parameter) == old) & moving).sum(), moving.sum()
+            half = parameter.dtype in HALF
+            counts.append(torch.stack([stalled, moved, stalled * half, moved * half]))
         self.current.append(torch.stack(counts).sum(0))
         self.before = []
 
@@ -64,9 +69,11 @@ class Updates(Observer):
         """Return the samples as numbers."""
         new = []
         for step, counts in self.pending:
-            stalled, moving = counts.tolist()
-            if moving:
-                new.append({"step": step, "stalled_update_share": stalled / moving})
+            stalled, moving, half_stalled, half_moving = counts.tolist()
+            sample = {"step": step}
+            sample |= {"stalled_update_share": stalled / moving} if moving else {}
+            sample |= {"stalled_half_share": half_stalled / half_moving} if half_moving else {}
+            new.append(sample)
         self.pending = []
         self.history += new
         return new
@@ -77,6 +84,7 @@ class Updates(Observer):
         weights = [p for o in self.optimizers for group in o.param_groups for p in group["params"] if p.requires_grad]
         return {
             "stalled_update_share": median(self.history, "stalled_update_share"),
+            "stalled_half_share": median(self.history, "stalled_half_share"),
             "half_weight_share": half_share(weights),
             "half_state_share": half_share(list(self._state_tensors())),
             "weight_dtypes": ",".join(sorted({str(p.dtype).removeprefix("torch.") for p in weights})),

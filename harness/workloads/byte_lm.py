@@ -29,7 +29,7 @@ class Shape(NamedTuple):
 
 
 SHAPES = {
-    "tiny": Shape(32, 1, 2, 32, 200_000, 64),
+    "tiny": Shape(32, 1, 2, 32, 200_000, 384),
     "small": Shape(64, 2, 4, 64, 1_000_000, 128),
     "large": Shape(1024, 12, 16, 1024, 20_000_000, 128),
 }

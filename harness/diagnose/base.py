@@ -1,0 +1,41 @@
+"""What is a rule? One cause, the observations that it needs, and the judgement over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from harness.diagnose.finding import Category, Finding
+from harness.diagnose.observations import Observations
+from harness.registry import Registry
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """One cause; its id is the name of its file."""
+
+    category: Category
+    applies: Callable[[Observations], bool]
+    """Whether the cause is possible at all in this run: without a live scaler its state cannot be lost."""
+    needs: tuple[str, ...]
+    """Observations without which the rule cannot tell."""
+    judge: Callable[[Observations], Finding | None]
+    """Called when the cause is possible and everything needed is there."""
+
+
+RULES: Registry[Rule] = Registry("rule", "harness.diagnose.rules", "RULE")
+
+
+def always(_: Observations) -> bool:
+    """Apply to every run."""
+    return True
+
+
+def in_fp16(observations: Observations) -> bool:
+    """Apply to runs with products in fp16."""
+    return "float16" in observations.text("train_formats").split(",")
+
+
+def under_a_scaler(observations: Observations) -> bool:
+    """Apply to runs in which a live scaler was seen."""
+    return observations.at_least("scaled_attempts", 1)

@@ -1,0 +1,91 @@
+"""What is wrong with this run? Every rule is asked; the first finding is the best supported one."""
+
+from __future__ import annotations
+
+from harness.diagnose.base import RULES, Rule
+from harness.diagnose.finding import Diagnosis, Finding, Missing, Status
+from harness.diagnose.observations import Observations
+
+INTEGRITY = "uncontrolled_comparison"
+"""Asked first: when two runs are not comparable, nothing else can be read from their difference."""
+
+
+def diagnose(observations: Observations) -> Diagnosis:
+    """Return the ranked findings, or why there are none."""
+    integrity = _judge(INTEGRITY, RULES.load(INTEGRITY), observations)
+    if isinstance(integrity, Finding):
+        return Diagnosis(status="inconclusive", findings=[integrity], checked=[INTEGRITY])
+    answers = {name: _judge(name, rule, observations) for name, rule in RULES.load_all().items()}
+    findings = [answer for answer in answers.values() if isinstance(answer, Finding)]
+    missing = [entry for answer in answers.values() if isinstance(answer, list) for entry in answer]
+    checked = [name for name, answer in answers.items() if not isinstance(answer, list)]
+    if not findings:
+        findings = _unexplained(observations)
+    findings.sort(key=lambda finding: -finding.confidence)
+    return Diagnosis(status=_status(observations, findings, missing), findings=findings, missing=missing, checked=checked)
+
+
+def _judge(name: str, rule: Rule, observations: Observations) -> Finding | list[Missing] | None:
+    """Return a finding, None for 'not this', or what is missing to tell."""
+    if not rule.applies(observations):
+        return None
+    absent = [need for need in rule.needs if not observations.has(need)]
+    if absent:
+        return [Missing(observation=n, needed_for=name, command=observations.command_for(n)) for n in absent]
+    return rule.judge(observations)
+
+
+def _status(observations: Observations, findings: list[Finding], missing: list[Missing]) -> Status:
+    if findings:
+        return "diagnosed"
+    if missing or not observations.has("attempted_steps") or observations.run.state != "completed":
+        return "not_enough_evidence"
+    return "healthy"
+
+
+REGRESSION = 0.02
+"""Relative loss of the metric from which a regression counts, beyond three standard errors of the difference."""
+
+EXCESS = 0.05
+"""See harness.diagnose.rules.fp16_no_loss_scaling."""
+
+
+def _unexplained(observations: Observations) -> list[Finding]:
+    """Name a symptom that no rule explains: the category and the next experiment, never a forced cause."""
+    if not _same_updates(observations):
+        return []
+    seen = [
+        observations.evidence(name, f">= {bound:.3g}")
+        for name, bound in (("val_regression", _regression_bound(observations)), ("zero_grad_excess", EXCESS))
+        if observations.at_least(name, bound)
+    ]
+    if not seen:
+        return []
+    return [
+        Finding(
+            category="precision",
+            cause="unknown",
+            confidence=0.5,
+            summary="The run is worse than its fp32 reference, and none of the known causes has its evidence.",
+            evidence=seen,
+            confirm="Repeat both with two more seeds: a regression is real when it is larger than the spread over seeds.",
+            action="Run single blocks in fp32 (autocast(enabled=False)), half of the model at a time, until it disappears.",
+        )
+    ]
+
+
+UPDATES = 0.9
+"""A run that took fewer than nine tenths of its reference's updates is worse for that reason alone."""
+
+
+def _same_updates(observations: Observations) -> bool:
+    theirs = observations.reference.value("optimizer_steps") if observations.reference else None
+    return theirs is None or observations.at_least("optimizer_steps", UPDATES * theirs)
+
+
+def _regression_bound(observations: Observations) -> float:
+    """Three standard errors of the difference of two means, relative to the reference, plus REGRESSION."""
+    reference = observations.reference
+    value = abs(reference.value("val_metric") or 0.0) if reference else 0.0
+    error = observations.run.value("val_standard_error") or 0.0
+    return REGRESSION + (3 * 2**0.5 * error / value if value > 0 and error == error else 0.0)

@@ -1,0 +1,160 @@
+"""Which numbers describe a run? Observations, derived from its records and from a reference run."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Collection
+from dataclasses import dataclass
+from statistics import median
+
+from harness.config import RunSpec, argv, changed
+from harness.diagnose.comparable import undeclared_differences
+from harness.diagnose.finding import Evidence
+from harness.errors import UsageError
+from harness.runs import Run
+
+
+@dataclass(frozen=True)
+class Observation:
+    """A named value with its unit and where it was read."""
+
+    name: str
+    value: float | str
+    unit: str
+    source: str
+
+
+UNITS = {
+    "grad_norm_median": "2-norm",
+    "activation_range_used": "of the format's maximum",
+    "final_loss_scale": "factor",
+    "scale_shift_at_resume": "octaves",
+    "skipped_steps": "steps",
+    "scale_backoffs": "times",
+    "undeclared_differences": "parts",
+    "scaled_attempts": "steps",
+    "attempted_steps": "steps",
+    "overflow_step": "step",
+}
+"""Everything else is a share (0 to 1) or a text."""
+
+TEXTS = ("overflow_module", "train_formats", "reduction_site", "weight_dtypes")
+
+NEEDS_FULL = ("reduction_error", "eval_gap")
+"""Observations that only ``--observe full`` gives."""
+
+
+class Observations:
+    """The observations of one run; missing ones are None, never a guess."""
+
+    def __init__(self, run: Run, reference: Run | None = None, declared: Collection[str] = ("precision",)) -> None:
+        self.run, self.reference, self.declared = run, reference, declared
+        self.differences = undeclared_differences(run, reference, declared) if reference else []
+        self.derived = {
+            "zero_grad_excess": self._zero_grad_excess(),
+            "val_regression": self._val_regression(),
+            "eval_gap": self._eval_gap(),
+            "scale_shift_at_resume": self._scale_shift(),
+            "needless_scaled_share": self._needless_scaled_share(),
+            "schedule_lead_share": self._per_attempt("schedule_lead"),
+            "undeclared_differences": float(len(self.differences)) if reference else None,
+        }
+
+    def number(self, name: str) -> float | None:
+        """Return a number, or None when it was not observed."""
+        return self.derived[name] if name in self.derived else self.run.value(name)
+
+    def text(self, name: str) -> str:
+        """Return a text, empty when it was not observed."""
+        value = self.run.summary.get(name)
+        return value if isinstance(value, str) else ""
+
+    def has(self, name: str) -> bool:
+        """Tell whether a number was observed."""
+        return self.number(name) is not None
+
+    def at_least(self, name: str, bound: float) -> bool:
+        """Tell whether a number was observed and reaches the bound; NaN does not."""
+        value = self.number(name)
+        return value is not None and value >= bound
+
+    @property
+    def loss_is_finite(self) -> bool:
+        """Whether the last logged loss is a number."""
+        points = self.run.series("step", "loss")
+        return bool(points) and math.isfinite(points[-1][1])
+
+    def evidence(self, name: str, threshold: str) -> Evidence:
+        """Return an observation as evidence."""
+        value: float | str | None = self.text(name) if name in TEXTS else self.number(name)
+        unit = "" if name in TEXTS else UNITS.get(name, "share")
+        return Evidence(
+            name=name,
+            value=value if value is not None else "not observed",
+            unit=unit,
+            threshold=threshold,
+            source=f"{self.run.folder.name}/rank0.jsonl" + (" against its reference" if name in TWIN else ""),
+        )
+
+    def command_for(self, name: str) -> str:
+        """Return the command that would produce a missing observation."""
+        try:
+            spec = changed(RunSpec(), dict(self.run.start.get("spec") or {}), "recorded spec")
+        except UsageError:
+            return "the run has no usable start record; run it again with python train.py"
+        if name in TWIN:
+            return shlex.join(argv(changed(spec, {"precision": "fp32"})))
+        return shlex.join(argv(changed(spec, {"observe": "full"})))
+
+    def _zero_grad_excess(self) -> float | None:
+        """Exact zeros beyond those of the reference in the same steps: dead ReLUs are in both.
+
+        After a skipped step the two runs have taken a different number of updates, and their dead units differ.
+        """
+        if self.reference is None:
+            return None
+        first_skip = min((step for step, _ in self.run.series("sample", "skipped")), default=math.inf)
+        theirs = dict(self.reference.series("sample", "zero_grad_share"))
+        mine = [(s, v) for s, v in self.run.series("sample", "zero_grad_share") if s in theirs and s < first_skip]
+        return median(value - theirs[step] for step, value in mine) if mine else None
+
+    def _val_regression(self) -> float | None:
+        return self._relative_loss(self.reference.value("val_metric") if self.reference else None)
+
+    def _eval_gap(self) -> float | None:
+        loss = self._relative_loss(self.run.value("val_metric_fp32"))
+        return abs(loss) if loss is not None else None
+
+    def _relative_loss(self, other: float | None) -> float | None:
+        """Return how much worse this run's metric is than ``other``, relative to it; negative is better."""
+        mine = self.run.value("val_metric")
+        if mine is None or other is None or math.isnan(other):
+            return None
+        if not math.isfinite(mine):
+            return math.inf
+        sign = -1.0 if self.run.start.get("goal") == "min" else 1.0
+        return sign * (other - mine) / max(abs(other), 1e-12)
+
+    def _scale_shift(self) -> float | None:
+        shifts = [0.0]
+        for resume in self.run.ranks[0].of("resume") if self.run.ranks else ():
+            saved, live = resume.get("saved_scale"), resume.get("live_scale")
+            if isinstance(saved, (int, float)) and isinstance(live, (int, float)) and saved > 0 and live > 0:
+                shifts.append(abs(math.log2(live / saved)))
+        return max(shifts)
+
+    def _needless_scaled_share(self) -> float | None:
+        share = self._per_attempt("scaled_attempts")
+        formats = self.text("train_formats")
+        if share is None or not formats:
+            return share if share == 0 else None
+        return 0.0 if "float16" in formats.split(",") else share
+
+    def _per_attempt(self, name: str) -> float | None:
+        attempts, count = self.run.value("attempted_steps"), self.run.value(name)
+        return count / attempts if attempts and count is not None else None
+
+
+TWIN = ("zero_grad_excess", "val_regression", "undeclared_differences")
+"""Observations that need a reference run of the same spec in fp32."""

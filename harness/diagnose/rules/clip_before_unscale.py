@@ -1,0 +1,36 @@
+"""Gradient clipping that sees gradients still multiplied by the loss scale."""
+
+from __future__ import annotations
+
+from harness.diagnose.base import Rule, under_a_scaler
+from harness.diagnose.finding import Finding
+from harness.diagnose.observations import Observations
+
+BOUND = 0.5
+"""The order is the same in every step of a loop: the share is 0 or 1, or between the two only with mixed code paths."""
+
+
+def judge(observations: Observations) -> Finding | None:
+    """Count the clips that came before unscale_."""
+    if not observations.at_least("clips_before_unscale_share", BOUND):
+        return None
+    norm, scale = observations.number("grad_norm_median"), observations.number("final_loss_scale")
+    return Finding(
+        category="precision",
+        cause="clip_before_unscale",
+        confidence=0.95,
+        summary=(
+            f"Gradients are clipped before scaler.unscale_: the threshold meets gradients that are {scale:g} times too "
+            f"large, and the optimizer gets a norm of {norm or 0:.2g}."
+        ),
+        evidence=[
+            observations.evidence("clips_before_unscale_share", f">= {BOUND}"),
+            observations.evidence("grad_norm_median", "about clip threshold / loss scale"),
+            observations.evidence("final_loss_scale", "> 1"),
+        ],
+        confirm="Switch clipping off for one short run: the gradient norm at the step must rise by about the loss scale.",
+        action="Call scaler.unscale_(optimizer) before torch.nn.utils.clip_grad_norm_, then scaler.step and scaler.update.",
+    )
+
+
+RULE = Rule(category="precision", applies=under_a_scaler, needs=("clips_before_unscale_share",), judge=judge)

@@ -1,0 +1,53 @@
+"""Training is fine, but the model is evaluated in a coarser format than it was trained in."""
+
+from __future__ import annotations
+
+from harness.diagnose.base import Rule
+from harness.diagnose.finding import Finding
+from harness.diagnose.observations import Observations
+
+BOUND = 0.02
+"""Relative gap. Healthy bf16 and fp16 runs of the built-in workloads: at most 0.0002."""
+
+SAMPLES = 2.0
+"""Samples whose flip never counts: on 50 validation samples one of them is already 0.02."""
+
+
+def possible(observations: Observations) -> bool:
+    """Outputs or weights have fewer mantissa bits in evaluation than in training."""
+    return any(_bits(observations, "eval", kind) < _bits(observations, "train", kind) for kind in ("output", "weight"))
+
+
+def judge(observations: Observations) -> Finding | None:
+    """Compare the reported metric with an fp32 evaluation of the trained weights."""
+    bound = BOUND + SAMPLES / max(1, int(observations.run.start.get("num_val") or 1))
+    if not observations.at_least("eval_gap", bound):
+        return None
+    return Finding(
+        category="precision",
+        cause="eval_precision_mismatch",
+        confidence=0.9,
+        summary=(
+            f"The reported metric {observations.run.value('val_metric'):.4g} differs by "
+            f"{observations.number('eval_gap') or 0:.1%} from an fp32 evaluation of the same trained weights "
+            f"({observations.run.value('val_metric_fp32'):.4g}), and evaluation runs in a coarser format than training."
+        ),
+        evidence=[
+            observations.evidence("eval_gap", f">= {bound:.3g}"),
+            *(
+                observations.evidence(f"{phase}_{kind}_bits", "evaluation not below training")
+                for kind in ("output", "weight")
+                for phase in ("train", "eval")
+            ),
+        ],
+        confirm="Evaluate the same checkpoint once in the training's own precision.",
+        action="Evaluate the weights that were trained, under the same autocast as in training or in fp32.",
+    )
+
+
+def _bits(observations: Observations, phase: str, kind: str) -> float:
+    value = observations.number(f"{phase}_{kind}_bits")
+    return float("inf") if value is None and phase == "eval" else value or 0.0
+
+
+RULE = Rule(category="precision", applies=possible, needs=("eval_gap",), judge=judge)

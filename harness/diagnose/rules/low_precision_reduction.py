@@ -1,0 +1,35 @@
+"""A loss, metric or norm that is added up in a 16-bit format."""
+
+from __future__ import annotations
+
+from harness.diagnose.base import Rule, always
+from harness.diagnose.finding import Finding
+from harness.diagnose.observations import Observations
+
+BOUND = 0.01
+"""One rounding to bf16 loses at most 2**-9 = 0.002 and healthy runs reach 0.004; five roundings lose 0.01."""
+
+
+def judge(observations: Observations) -> Finding | None:
+    """Compare 16-bit reductions with float64."""
+    if not observations.at_least("reduction_error", BOUND):
+        return None
+    site = observations.text("reduction_site")
+    return Finding(
+        category="precision",
+        cause="low_precision_reduction",
+        confidence=0.9,
+        summary=(
+            f"The reduction '{site}' is off by {observations.number('reduction_error') or 0:.3g} of its size against "
+            "float64: bf16 stops counting at 256 and fp16 at 2048, and fp16 overflows at 65504."
+        ),
+        evidence=[
+            observations.evidence("reduction_error", f">= {BOUND}"),
+            observations.evidence("reduction_site", "operation and place"),
+        ],
+        confirm="Add the same values up in float32 once: the reported number must change.",
+        action="Convert to float32 (or use .item()) before summing losses, metrics and norms.",
+    )
+
+
+RULE = Rule(category="precision", applies=always, needs=("reduction_error",), judge=judge)

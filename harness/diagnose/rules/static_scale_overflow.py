@@ -1,0 +1,37 @@
+"""A loss scale that is too large and never backs off: step after step is skipped."""
+
+from __future__ import annotations
+
+from harness.diagnose.base import Rule, under_a_scaler
+from harness.diagnose.finding import Finding
+from harness.diagnose.observations import Observations
+
+BOUND = 0.2
+"""In the second half of a run dynamic scaling skips about one step in growth_interval (2000 by default)."""
+
+
+def judge(observations: Observations) -> Finding | None:
+    """Skips go on, the forward pass is finite, and the scale has not moved."""
+    skips = observations.number("skipped_steps") or 0.0
+    moved = (observations.number("scale_backoffs") or 0.0) > 0.05 * skips
+    if not observations.at_least("skipped_share_late", BOUND) or moved or observations.text("overflow_module"):
+        return None
+    return Finding(
+        category="precision",
+        cause="static_scale_overflow",
+        confidence=0.9,
+        summary=(
+            f"{skips:.0f} steps were skipped, {observations.number('skipped_share_late') or 0:.0%} of the second half, while "
+            f"the loss scale stayed at {observations.number('final_loss_scale') or 0:g}: scaled gradients overflow fp16."
+        ),
+        evidence=[
+            observations.evidence("skipped_share_late", f">= {BOUND}"),
+            observations.evidence("scale_backoffs", "= 0 although steps are skipped"),
+            observations.evidence("final_loss_scale", "constant"),
+        ],
+        confirm="Run once in bf16, which needs no scale: no step may be skipped.",
+        action="Use dynamic loss scaling (GradScaler as it comes), or a smaller fixed scale such as 1024.",
+    )
+
+
+RULE = Rule(category="precision", applies=under_a_scaler, needs=("skipped_share_late",), judge=judge)

@@ -7,6 +7,7 @@ one sentence that names the file and the place in it.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,8 +22,16 @@ MAX_BYTES = 1_000_000
 """Origin: the largest file that the project itself reads is below 10 kB; a hundred times that is no longer written by hand."""
 
 
+BOOL = "tag:yaml.org,2002:bool"
+
+
 class _PlainLoader(yaml.SafeLoader):
-    """SafeLoader without aliases and without silently overwritten keys."""
+    """SafeLoader without aliases, without silently overwritten keys, and with ``off`` and ``no`` as text (YAML 1.2)."""
+
+    yaml_implicit_resolvers = {
+        letter: [(tag, pattern) for tag, pattern in resolvers if tag != BOOL]
+        for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
@@ -38,6 +47,9 @@ class _PlainLoader(yaml.SafeLoader):
             if keys.count(key) > 1:
                 raise yaml.MarkedYAMLError(None, None, f"the key {key!r} is given twice", key_node.start_mark)
         return super().construct_mapping(node, deep)
+
+
+_PlainLoader.add_implicit_resolver(BOOL, re.compile("^(true|false)$"), list("tf"))
 
 
 def read_yaml(path: Path) -> Any:

@@ -132,6 +132,7 @@ def _result(loop: Loop, parts: Parts) -> dict[str, Any]:
         "unit": parts.workload.unit,
         "peak_memory_bytes": loop.device.peak_bytes(),
         "steps": loop.step,
+        "samples_seen": parts.batches.drawn * loop.spec.batch_size * loop.spec.devices,
     }
 
 

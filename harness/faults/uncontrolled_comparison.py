@@ -1,4 +1,4 @@
-"""The two runs of a comparison differ in more than the declared part: another seed as well."""
+"""The two runs of a comparison differ in more than the declared part: one of them augments its data."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from harness.faults.base import Context, Fault
 
 
 def change(spec: Any, context: Context) -> Any:
-    """Use another seed."""
-    return msgspec.structs.replace(spec, seed=spec.seed + int(context.severity))
+    """Switch the augmentation over."""
+    return msgspec.structs.replace(spec, augment=not spec.augment)
 
 
 FAULT = Fault(

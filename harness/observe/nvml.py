@@ -21,6 +21,8 @@ THROTTLE_FAULTS = frozenset({"hw slowdown", "sw thermal slowdown", "hw thermal s
 """Reasons that no healthy, cooled card shows. The others are benign: idle, a clock that somebody set, or the power cap,
 which is the normal state of a card at full load."""
 
+_NO_NAME = "a GPU that does not answer"
+
 
 @dataclass(frozen=True, kw_only=True)
 class GpuState:
@@ -141,7 +143,7 @@ class PynvmlNvml:
 
     def _states(self, card: Card) -> list[GpuState]:
         if card.handle is None:
-            return [GpuState(index=card.index, uuid="", name="a GPU that does not answer", error=card.error)]
+            return [GpuState(index=card.index, uuid="", name=_NO_NAME, error=card.error)]
         instances = card.mig_handles()
         if instances is None:
             return [self._state(card, card.handle, parent_uuid="")]
@@ -156,7 +158,7 @@ class PynvmlNvml:
         return GpuState(
             index=card.index,
             uuid=text(card.ask("nvmlDeviceGetUUID", handle=handle)),
-            name=text(card.ask("nvmlDeviceGetName", handle=handle)),
+            name=text(card.ask("nvmlDeviceGetName", handle=handle)) or _NO_NAME,
             parent_uuid=parent_uuid,
             memory_total_bytes=total,
             memory_used_bytes=used,

@@ -5,6 +5,7 @@ Function and constant names are those of nvml.h; ``module`` is pynvml, handed in
 
 from __future__ import annotations
 
+import platform
 from typing import Any
 
 THROTTLE_REASONS = {
@@ -76,7 +77,10 @@ class Card:
         return None if processes is None else [process.pid for process in processes]
 
     def listed_bytes(self, handle: Any) -> int | None:
-        """Return the memory of all processes that are listed, desktop programs included."""
+        """Return the memory of all processes that are listed, desktop programs included; None when it is not known."""
+        if "microsoft" in platform.release().lower():
+            # Under WSL the programs of Windows use the card too, and are in no list.
+            return None
         kinds = ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses")
         listed = [process for kind in kinds for process in self.ask(kind, handle=handle) or []]
         # A program that computes and draws is in both lists, with the same number.
@@ -130,6 +134,8 @@ class Card:
         """Return how data travels to ``other``: X for itself, NV#, PIX, PXB, PHB, NODE, SYS, or ? when unknown."""
         if self.index == other.index:
             return "X"
+        if self.handle is None or other.handle is None:
+            return "?"
         bus, mine, theirs = other.bus_id(), self._nvlink_ends(), other._nvlink_ends()
         links = mine.count(bus) or min(mine.count("switch"), theirs.count("switch"))
         if links:

@@ -39,7 +39,7 @@ class Reductions(Observer, TorchDispatchMode):
     """The largest error of a 16-bit reduction against the same reduction in float64.
 
     ``reduction_error``  |result - exact| / (the same reduction over absolute values); inf when only the
-                         16-bit result is not finite; None when no 16-bit reduction was seen
+                         16-bit result is not finite; 0 when no 16-bit reduction was seen
     ``reduction_site``   the operation with the largest error, and the file and line that called it
     """
 
@@ -71,7 +71,7 @@ class Reductions(Observer, TorchDispatchMode):
             if self.worst is None or error > self.worst[0]:
                 self.worst = (error, site)
         self.pending = []
-        error, site = self.worst or (None, "")
+        error, site = self.worst or (0.0, "")
         return {"reduction_error": error, "reduction_site": site}
 
     def _repeat(self, func: Any, result: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -22,7 +22,7 @@ class Updates(Observer):
     """Stalled updates, and the number formats of weights and optimizer state.
 
     ``stalled_update_share``  weights with a non-zero gradient that a step left bitwise unchanged, 0 to 1
-    ``stalled_half_share``    the same among the weights in a 16-bit format; None without such weights
+    ``stalled_half_share``    the same among the weights in a 16-bit format; 0 without such weights
     ``half_weight_share``     trainable weights that the optimizer holds in a 16-bit format, 0 to 1
     ``half_state_share``      optimizer state tensors (element-wise ones) in a 16-bit format, 0 to 1
     """
@@ -84,7 +84,7 @@ class Updates(Observer):
         weights = [p for o in self.optimizers for group in o.param_groups for p in group["params"] if p.requires_grad]
         return {
             "stalled_update_share": median(self.history, "stalled_update_share"),
-            "stalled_half_share": median(self.history, "stalled_half_share"),
+            "stalled_half_share": median(self.history, "stalled_half_share") if half_share(weights) else 0.0,
             "half_weight_share": half_share(weights),
             "half_state_share": half_share(list(self._state_tensors())),
             "weight_dtypes": ",".join(sorted({str(p.dtype).removeprefix("torch.") for p in weights})),

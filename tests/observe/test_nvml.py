@@ -93,11 +93,14 @@ def test_process_of_unknown_size() -> None:
     assert gpu.memory_listed_bytes is None
 
 
-def test_lost_card_is_named() -> None:
-    """A card that fell off the bus is a state with its error, beside the healthy one."""
-    lost, healthy = states(h100(0, lost=True), h100(1))
-    assert lost.error == "GPU is lost"
+@pytest.mark.parametrize("condition", ["lost", "lost_later"])
+def test_lost_card_is_named(condition: str) -> None:
+    """A card that fell off the bus is a state with its error, beside the healthy one, and has no known link."""
+    nvml = open_nvml(FakeNvml([h100(0, **{condition: True}), h100(1)]))
+    lost, healthy = nvml.gpus()
+    assert (lost.name, lost.error) == ("a GPU that does not answer", "GPU is lost")
     assert (healthy.index, healthy.error) == (1, "")
+    assert nvml.topology([lost, healthy])[0] == ["X", "?"]
 
 
 def test_card_of_another_job_is_not_there() -> None:

@@ -1,0 +1,1 @@
+"""The integrity gate: is this host fit to be measured on?"""

@@ -1,0 +1,214 @@
+"""What must hold for an incident to be proof of its cause? The five diagnostic invariants, in their order.
+
+Each returns a judgement and never raises for a number that is wrong: a missing or NaN number fails.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from harness.config import RunSpec, command
+from harness.diagnose.comparable import undeclared_differences
+from harness.exam.incident import Incident
+from harness.exam.keys import Change
+from harness.observe.outcome import Outcome
+from harness.runs import Run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """How one check ended, with the numbers that decided it."""
+
+    outcome: Outcome
+    expected: str
+    observed: float | str | None
+    low: float | None = None
+    high: float | None = None
+    unit: str = ""
+    reason: str = ""
+    specs: list[RunSpec] = field(default_factory=list)
+    """The runs behind it."""
+
+    @property
+    def commands(self) -> list[str]:
+        """Return the commands that repeat the runs."""
+        return [command(spec) for spec in self.specs]
+
+
+def control(incident: Incident) -> Judgement:
+    """The healthy twin shows no finding."""
+    refused = _refused(incident.control, incident.reference)
+    if refused:
+        return _not_run(refused, incident.control_spec)
+    diagnosis = incident.diagnose(incident.control)
+    value = incident.observed(incident.control)
+    inside = _within(incident, value)
+    found = ", ".join(finding.cause for finding in diagnosis.findings) or diagnosis.status
+    low, high = _band(incident)
+    return Judgement(
+        outcome="PASSED" if diagnosis.status == "healthy" and inside else "FAILED",
+        expected=f"diagnosis healthy and {incident.fault.observation} within its bound",
+        observed=value,
+        low=low,
+        high=high,
+        unit=incident.fault.observation,
+        reason=f"diagnosis: {found}",
+        specs=[incident.reference_spec, incident.control_spec],
+    )
+
+
+def symptom(incident: Incident) -> Judgement:
+    """The declared observation moves beyond its bound, in the declared direction."""
+    refused = _refused(incident.suspect)
+    if refused:
+        return _not_run(refused, incident.suspect_spec)
+    value, healthy = incident.observed(incident.suspect), incident.observed(incident.control)
+    up = incident.fault.direction == "up"
+    moved = value is not None and not math.isnan(value) and not _within(incident, value)
+    return Judgement(
+        outcome="PASSED" if moved else "FAILED",
+        expected=f"{incident.fault.observation} {'above' if up else 'below'} {incident.fault.bound:g}",
+        observed=value,
+        low=incident.fault.bound if up else None,
+        high=None if up else incident.fault.bound,
+        unit=incident.fault.observation,
+        reason=f"healthy twin: {_shown(healthy)}; bound: {incident.fault.bound_origin}",
+        specs=[incident.suspect_spec],
+    )
+
+
+def diagnosis(incident: Incident) -> Judgement:
+    """From evidence alone the first finding is this cause, with the required evidence."""
+    result = incident.diagnose(incident.suspect)
+    first = result.findings[0] if result.findings else None
+    named = {entry.name for entry in first.evidence} if first else set()
+    lacking = [name for name in incident.key.required_evidence if name not in named]
+    right = first is not None and first.cause in incident.key.accepts and first.category == incident.key.category
+    return Judgement(
+        outcome="PASSED" if right and not lacking else "FAILED",
+        expected=f"{incident.key.category}: {' or '.join(incident.key.accepts)}",
+        observed=f"{first.category}: {first.cause}" if first else result.status,
+        reason=(first.summary if first else "no finding") + (f" Evidence lacking: {', '.join(lacking)}." if lacking else ""),
+        specs=[incident.reference_spec, incident.suspect_spec],
+    )
+
+
+def confirm(incident: Incident) -> Judgement:
+    """Changing exactly one part moves the observation back."""
+    change = incident.key.confirm
+    value = incident.observed(incident.after(change))
+    low, high = _band(incident)
+    return Judgement(
+        outcome="PASSED" if _within(incident, value) else "FAILED",
+        expected=f"{incident.fault.observation} back within its bound after: {_named(change)}",
+        observed=value,
+        low=low,
+        high=high,
+        unit=incident.fault.observation,
+        reason=change.why,
+        specs=[incident.spec_after(change)],
+    )
+
+
+def remedy(incident: Incident) -> Judgement:
+    """Each accepted fix restores the metric and the observation; no cheat is accepted."""
+    fixes = [(change, objection(incident, change)) for change in incident.key.remedies]
+    cheats = [(change, objection(incident, change)) for change in incident.key.cheats]
+    bad = [f"{_named(change)} was not accepted: {why}" for change, why in fixes if why]
+    bad += [f"the cheat {_named(change)} was accepted" for change, why in cheats if not why]
+    good = [f"{_named(change)} accepted" for change, _ in fixes]
+    good += [f"cheat {_named(change)} refused: {why}" for change, why in cheats]
+    worst = max((_loss(incident, incident.after(change)) for change in incident.key.remedies), default=math.nan)
+    return Judgement(
+        outcome="FAILED" if bad or not fixes else "PASSED",
+        expected="validation metric within tolerance of the healthy twin",
+        observed=worst,
+        high=incident.key.tolerance,
+        unit="relative loss of the metric",
+        reason="; ".join(bad or good),
+        specs=[incident.spec_after(change) for change in (*incident.key.remedies, *incident.key.cheats)],
+    )
+
+
+INVARIANTS: dict[str, Callable[[Incident], Judgement]] = {
+    "control": control,
+    "symptom": symptom,
+    "diagnosis": diagnosis,
+    "confirm": confirm,
+    "remedy": remedy,
+}
+
+
+def objection(incident: Incident, change: Change) -> str:
+    """Return why a change is no remedy, or an empty text when it is one.
+
+    A remedy does the same work on the same model and data, brings the observation back within its
+    bound, and restores the validation metric of the healthy twin.
+    """
+    run, healthy = incident.after(change), incident.control
+    if run.state != "completed":
+        return f"the run ended as {run.state}"
+    work = [(name, run.start.get(name), healthy.start.get(name)) for name in ("num_parameters", "num_train", "num_val", "data_hash")]
+    work += [(name, run.value(name), healthy.value(name)) for name in ("steps", "samples_seen")]
+    for name, mine, theirs in work:
+        if mine != theirs:
+            return f"not the same work: {name} is {mine}, not {theirs}"
+    undeclared = undeclared_differences(run, incident.suspect, change.set.keys())
+    if undeclared and not change.part:
+        return f"more than one change: {'; '.join(undeclared)}"
+    value = incident.observed(run)
+    if not _within(incident, value):
+        return f"{incident.fault.observation} is {_shown(value)}, not within {incident.fault.bound:g}"
+    loss = _loss(incident, run)
+    if not loss <= incident.key.tolerance:
+        return f"the metric is still {loss:.1%} worse than the healthy twin's"
+    return ""
+
+
+def _loss(incident: Incident, run: Run) -> float:
+    """Return how much worse the metric is than the healthy twin's, relative to it."""
+    mine, theirs = run.value("val_metric"), incident.control.value("val_metric")
+    if mine is None or theirs is None or not math.isfinite(mine):
+        return math.inf
+    sign = -1.0 if run.start.get("goal") == "min" else 1.0
+    return sign * (theirs - mine) / max(abs(theirs), 1e-12)
+
+
+def _within(incident: Incident, value: float | None) -> bool:
+    """Tell whether the observation is on the healthy side of its bound; a missing number or NaN is not."""
+    if value is None:
+        return False
+    low, high = _band(incident)
+    return (low if low is not None else -math.inf) <= value <= (high if high is not None else math.inf)
+
+
+def _band(incident: Incident) -> tuple[float | None, float | None]:
+    bound = incident.fault.bound
+    return (None, bound) if incident.fault.direction == "up" else (bound, None)
+
+
+def _refused(*runs: Run) -> str:
+    return next((run.message for run in runs if run.state in {"refused", "died", "error"}), "")
+
+
+def _not_run(message: str, spec: RunSpec) -> Judgement:
+    skipped = "refused:" in message
+    return Judgement(
+        outcome="SKIPPED" if skipped else "ERROR",
+        expected="the run executes",
+        observed="refused" if skipped else "no result",
+        reason=message,
+        specs=[spec],
+    )
+
+
+def _named(change: Change) -> str:
+    if change.part:
+        return f"{change.part} put right"
+    return ", ".join(f"{name}={value}" for name, value in change.set.items())
+
+
+def _shown(value: float | None) -> str:
+    return "not observed" if value is None else f"{value:.4g}"

@@ -59,9 +59,7 @@ class RunSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         100
     )
     checkpoint_interval: Annotated[CountOrOff, Meta(description="steps between checkpoints; 0 writes none")] = 0
-    restart_at: Annotated[
-        CountOrOff, Meta(description="save, drop everything and resume at this step; 0 does not")
-    ] = 0
+    restart_at: Annotated[CountOrOff, Meta(description="save, drop everything and resume at this step; 0 does not")] = 0
     resume: Annotated[str, Meta(description="checkpoint file to continue from")] = ""
     observe: Annotated[
         Literal["off", "default", "full"],
@@ -191,9 +189,7 @@ def _yaml_values(path: str) -> dict[str, Any]:
     return data
 
 
-def _merged(
-    kind: type[Any], args: argparse.Namespace, yaml_values: dict[str, Any], path: str | None
-) -> Any:
+def _merged(kind: type[Any], args: argparse.Namespace, yaml_values: dict[str, Any], path: str | None) -> Any:
     from_yaml = {k: v for k, v in yaml_values.items() if k in kind.__struct_fields__}
     typed(from_yaml, kind, str(path))
     given = {name: getattr(args, name) for name in kind.__struct_fields__ if getattr(args, name, None) is not None}

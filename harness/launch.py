@@ -154,7 +154,9 @@ class _Job:
         deadline = time.monotonic() + limit_s
         while len(self.ended) < len(self.keys):
             for rank in sorted(set(self.keys) - self.ended):
-                answer = self.server.receive(self.keys[rank], 0.02 if len(self.keys) > 1 else deadline - time.monotonic())
+                answer = self.server.receive(
+                    self.keys[rank], 0.02 if len(self.keys) > 1 else deadline - time.monotonic()
+                )
                 if answer:
                     self.ended.add(rank)
                     self._note(rank, answer.get("code"))

@@ -74,7 +74,9 @@ class Run:
         for rank in sorted(self.ranks, key=lambda rank: ORDER.index(rank.state)):
             if rank.state != "completed":
                 why = self.exits.get(rank.rank) or rank.last("end").get("message") or "its records end early"
-                tail = f"; its last output: {rank.log_tail}" if rank.state in {"died", "error"} and rank.log_tail else ""
+                tail = (
+                    f"; its last output: {rank.log_tail}" if rank.state in {"died", "error"} and rank.log_tail else ""
+                )
                 parts.append(f"rank {rank.rank} {rank.state}: {why}{tail}")
         missing = sorted(set(range(int(self.start.get("world_size", 1)))) - {rank.rank for rank in self.ranks})
         parts += [f"rank {n} left no record{': ' + self.exits[n] if n in self.exits else ''}" for n in missing]

@@ -19,7 +19,8 @@ from harness.errors import UsageError
 T = TypeVar("T")
 
 MAX_BYTES = 1_000_000
-"""Origin: the largest file that the project itself reads is below 10 kB; a hundred times that is no longer written by hand."""
+"""Origin: the largest file that the project itself reads is below 10 kB; a hundred times that is no longer "
+"written by hand."""
 
 
 BOOL = "tag:yaml.org,2002:bool"
@@ -27,11 +28,6 @@ BOOL = "tag:yaml.org,2002:bool"
 
 class _PlainLoader(yaml.SafeLoader):
     """SafeLoader without aliases, without silently overwritten keys, and with ``off`` and ``no`` as text (YAML 1.2)."""
-
-    yaml_implicit_resolvers = {
-        letter: [(tag, pattern) for tag, pattern in resolvers if tag != BOOL]
-        for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
@@ -49,6 +45,10 @@ class _PlainLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+_PlainLoader.yaml_implicit_resolvers = {
+    letter: [(tag, pattern) for tag, pattern in resolvers if tag != BOOL]
+    for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
 _PlainLoader.add_implicit_resolver(BOOL, re.compile("^(true|false)$"), list("tf"))
 
 
@@ -60,7 +60,7 @@ def read_yaml(path: Path) -> Any:
 def parse_yaml(text: str, where: str) -> Any:
     """Return the plain data in ``text``; ``where`` names its origin in errors."""
     try:
-        return yaml.load(text, _PlainLoader)  # noqa: S506 - a SafeLoader with two more refusals
+        return yaml.load(text, _PlainLoader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UsageError(f"{where}: not a YAML file that is accepted: {_one_line(error)}") from error
 

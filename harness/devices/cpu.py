@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import resource
 from pathlib import Path
@@ -50,10 +51,8 @@ class CpuDevice:
 
     def start_peak(self) -> None:
         """Reset the kernel's high-water mark of resident memory where that is allowed."""
-        try:
+        with contextlib.suppress(OSError):
             Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-        except OSError:
-            pass
         self._start_bytes = _status_kib("VmRSS") * 1024
 
     def peak_bytes(self) -> int:

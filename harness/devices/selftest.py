@@ -14,9 +14,10 @@ import os
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Literal
 
@@ -28,6 +29,8 @@ from torch import Tensor
 from harness.devices.selftest_verdict import EPS, Product, RankReport, judge
 
 Kind = Literal["cpu", "cuda"]
+Rank = tuple[BaseProcess, Connection]
+"""A process and the channel to it."""
 
 DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 SIZE = 256
@@ -61,34 +64,33 @@ def main(argv: list[str] | None = None) -> int:
 
 def run_ranks(kind: Kind, world_size: int) -> list[RankReport]:
     """Run one process per device; a rank that dies or hangs has a report that says so."""
-    # A fork saves one import of torch a rank; nothing has started CUDA or computed in this process.
-    context = multiprocessing.get_context("fork") if FORKS else multiprocessing.get_context("spawn")
     deadline = time.monotonic() + RANK_LIMIT_S
-    ranks: list[tuple[BaseProcess, Connection]] = []
     with tempfile.TemporaryDirectory() as folder:
-        for rank in range(world_size):
-            receiver, sender = context.Pipe(duplex=False)
-            args = (kind, rank, world_size, f"{folder}/store", sender)
-            process = context.Process(target=rank_main, args=args, daemon=True)
-            process.start()
-            sender.close()
-            ranks.append((process, receiver))
-        reports = [_receive(member, receiver, deadline) for member, receiver in ranks]
-        for member, _ in ranks:
-            member.kill()
-            member.join()
+        ranks = [_start(kind, (rank, world_size), f"{folder}/store") for rank in range(world_size)]
+        reports = [_device_report(rank, deadline) for rank in ranks]
+        # A collective with a rank missing would only hang.
+        if not any(report.device_failure for report in reports):
+            for _, channel in ranks:
+                with suppress(OSError):
+                    channel.send("all devices work")
+            reports = [_full_report(rank, before, deadline) for rank, before in zip(ranks, reports, strict=True)]
+        for process, _ in ranks:
+            process.kill()
+            process.join()
     return reports
 
 
-def rank_main(kind: Kind, rank: int, world_size: int, store: str, sender: Connection) -> None:
-    """Check one device, send the report, and stay until the parent ends this process."""
+def rank_main(kind: Kind, place: tuple[int, int], store: str, channel: Connection) -> None:
+    """Check one device, and after the parent's word the collectives; ``place`` is (rank, world size)."""
     torch.set_num_threads(1)
-    report = check_device(kind, rank)
-    if not report.device_failure:
-        report = check_collective(report, kind, (rank, world_size), store)
-    sender.send(report)
-    # A rank that leaves first closes connections that its peers may still read from.
-    time.sleep(RANK_LIMIT_S)
+    report = check_device(kind, place[0])
+    # A broken channel means that the parent is gone.
+    with suppress(EOFError, OSError):
+        channel.send(report)
+        _wait_for_parent(channel)
+        channel.send(check_collective(report, kind, place, store))
+        # Stay until the parent ends this process: who leaves first closes connections that peers still read from.
+        _wait_for_parent(channel)
     os._exit(0)
 
 
@@ -160,15 +162,45 @@ def backend_name(kind: Kind) -> str:
     return "NCCL " + (".".join(map(str, version)) or "missing")
 
 
-def _receive(process: BaseProcess, receiver: Connection, deadline: float) -> RankReport:
+def _start(kind: Kind, place: tuple[int, int], store: str) -> Rank:
+    # A fork saves one import of torch a rank; nothing has started CUDA or computed in this process.
+    context = multiprocessing.get_context("fork") if FORKS else multiprocessing.get_context("spawn")
+    channel, far_end = context.Pipe()
+    process = context.Process(target=rank_main, args=(kind, place, store, far_end), daemon=True)
+    process.start()
+    far_end.close()
+    return process, channel
+
+
+def _wait_for_parent(channel: Connection) -> None:
+    """Return after the parent's word; raise EOFError when the parent has ended, however it did."""
+    parent = multiprocessing.parent_process()
+    if parent is None or channel not in wait([channel, parent.sentinel]):
+        raise EOFError
+    channel.recv()
+
+
+def _device_report(rank: Rank, deadline: float) -> RankReport:
+    answer = _receive(rank, deadline)
+    return RankReport(device_failure=answer) if isinstance(answer, str) else answer
+
+
+def _full_report(rank: Rank, before: RankReport, deadline: float) -> RankReport:
+    answer = _receive(rank, deadline)
+    return replace(before, collective_failure=answer) if isinstance(answer, str) else answer
+
+
+def _receive(rank: Rank, deadline: float) -> RankReport | str:
+    """Return the rank's next report, or why there is none."""
+    process, channel = rank
     try:
-        if receiver.poll(max(0.0, deadline - time.monotonic())):
-            report: RankReport = receiver.recv()
+        if channel.poll(max(0.0, deadline - time.monotonic())):
+            report: RankReport = channel.recv()
             return report
-    except EOFError:
+    except (EOFError, OSError):
         process.join()
-        return RankReport(device_failure=f"the process died with exit code {process.exitcode} and no result")
-    return RankReport(device_failure=f"no result after {RANK_LIMIT_S:g} s")
+        return f"the process died with exit code {process.exitcode} and no result"
+    return f"no result after {RANK_LIMIT_S:g} s"
 
 
 def _open_device(kind: Kind, rank: int) -> torch.device:

@@ -7,7 +7,16 @@ from typing import Any
 
 from harness.runs import Run
 
-FACTS = ("data_hash", "num_parameters", "num_trainable", "num_train", "num_val", "world_size", "device_kind", "device_name")
+FACTS = (
+    "data_hash",
+    "num_parameters",
+    "num_trainable",
+    "num_train",
+    "num_val",
+    "world_size",
+    "device_kind",
+    "device_name",
+)
 """What must agree besides the spec: the same data, shapes and device."""
 
 VERSIONS = ("torch", "cuda", "cudnn", "nccl", "driver", "python")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from harness.diagnose.base import RULES, Rule
 from harness.diagnose.finding import Diagnosis, Finding, Missing, Status
 from harness.diagnose.observations import Observations
@@ -22,7 +24,9 @@ def diagnose(observations: Observations) -> Diagnosis:
     if not findings:
         findings = _unexplained(observations)
     findings.sort(key=lambda finding: -finding.confidence)
-    return Diagnosis(status=_status(observations, findings, missing), findings=findings, missing=missing, checked=checked)
+    return Diagnosis(
+        status=_status(observations, findings, missing), findings=findings, missing=missing, checked=checked
+    )
 
 
 def _judge(name: str, rule: Rule, observations: Observations) -> Finding | list[Missing] | None:
@@ -68,8 +72,12 @@ def _unexplained(observations: Observations) -> list[Finding]:
             confidence=0.5,
             summary="The run is worse than its fp32 reference, and none of the known causes has its evidence.",
             evidence=seen,
-            confirm="Repeat both with two more seeds: a regression is real when it is larger than the spread over seeds.",
-            action="Run single blocks in fp32 (autocast(enabled=False)), half of the model at a time, until it disappears.",
+            confirm=(
+                "Repeat both with two more seeds: a regression is real when it is larger than the spread over seeds."
+            ),
+            action=(
+                "Run single blocks in fp32 (autocast(enabled=False)), half of the model at a time, until it disappears."
+            ),
         )
     ]
 
@@ -88,4 +96,4 @@ def _regression_bound(observations: Observations) -> float:
     reference = observations.reference
     value = abs(reference.value("val_metric") or 0.0) if reference else 0.0
     error = observations.run.value("val_standard_error") or 0.0
-    return REGRESSION + (3 * 2**0.5 * error / value if value > 0 and error == error else 0.0)
+    return REGRESSION + (3 * 2**0.5 * error / value if value > 0 and math.isfinite(error) else 0.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,7 +49,7 @@ class Checkpoint:
         """Write the state and the position; a reader never sees half a file."""
         partial = path.with_suffix(".partial")
         torch.save({"format": FORMAT, "position": position} | self.state(), partial)
-        os.replace(partial, path)
+        partial.replace(path)
 
     def load(self, path: Path) -> dict[str, float]:
         """Restore from a file and return the position."""

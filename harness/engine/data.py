@@ -70,7 +70,12 @@ def make_loader(dataset: Dataset[Any], batch_size: int, sampler: Any, num_worker
     if isinstance(dataset, TensorPairs):
         return DataLoader(_BatchRows(dataset), batch_size, sampler=sampler, collate_fn=_first, drop_last=True)
     return DataLoader(
-        dataset, batch_size, sampler=sampler, num_workers=num_workers, drop_last=True, persistent_workers=num_workers > 0
+        dataset,
+        batch_size,
+        sampler=sampler,
+        num_workers=num_workers,
+        drop_last=True,
+        persistent_workers=num_workers > 0,
     )
 
 

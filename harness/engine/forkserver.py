@@ -1,12 +1,14 @@
 """How does a run start in 20 ms? A server that has imported torch once forks a fresh child for each rank.
 
-The server reads one JSON request a line from its standard input and answers on the descriptor that its
-first argument names. It never touches CUDA and starts no thread, so a forked child is as clean as a new process. When its
-input ends, because the caller is gone, it kills every process tree that it started.
+The server reads one JSON request a line from its standard input and answers on the descriptor that
+its first argument names. It never touches CUDA and starts no thread of its own, so a forked child is
+as clean as a new process. When its input ends, because the caller is gone, it kills every process
+tree that it started.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -49,10 +51,8 @@ def serve(answers_fd: int) -> None:
 
 def kill_tree(pid: int) -> None:
     """Kill a rank and everything that it started: each rank leads a process group of its own."""
-    try:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
 
 
 def _fork(request: dict[str, Any], answers: Any) -> int:

@@ -70,9 +70,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     return "can't allocate memory" in text or "Cannot allocate memory" in text or "out of memory" in text
 
 
-def _train(
-    spec: RunSpec, options: RunOptions, folder: Path, ranks: Ranks, recorder: Recorder, watch: Watch
-) -> None:
+def _train(spec: RunSpec, options: RunOptions, folder: Path, ranks: Ranks, recorder: Recorder, watch: Watch) -> None:
     spec = injection(spec.fault).apply("spec", spec, spec)
     kind = resolve_kind(spec.device)
     check_count(kind, spec.devices)
@@ -140,7 +138,9 @@ def _reference_metric(spec: RunSpec, parts: Parts, device: Device, ranks: Ranks)
     """Evaluate the final weights once more in fp32, summed in float64: what the reported metric must agree with."""
     if spec.observe != "full":
         return {}
-    plain = Validation(parts.workload, device.torch_device, Autocast(device.torch_device.type, None), ranks.rank, ranks.world_size)
+    plain = Validation(
+        parts.workload, device.torch_device, Autocast(device.torch_device.type, None), ranks.rank, ranks.world_size
+    )
     return {"val_metric_fp32": plain(copy.deepcopy(bare(parts.model)).float())}
 
 

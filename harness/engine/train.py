@@ -20,7 +20,8 @@ from harness.observe.recorder import Recorder
 from harness.observe.standard import Watch
 
 NONFINITE_LINES = 3
-"""Log lines in a row with a non-finite loss before a run counts as diverged: one can be a step that the scaler skips."""
+"""Log lines in a row with a non-finite loss before a run counts as diverged: one can be a step that the "
+"scaler skips."""
 
 
 class DivergedError(HarnessError):
@@ -131,7 +132,9 @@ class Loop:
         """Stop a run that is lost or late."""
         self.nonfinite_lines = 0 if abs(loss) < float("inf") else self.nonfinite_lines + 1
         if self.nonfinite_lines >= NONFINITE_LINES:
-            raise DivergedError(f"the loss was not finite in {NONFINITE_LINES} log lines in a row, until step {self.step}")
+            raise DivergedError(
+                f"the loss was not finite in {NONFINITE_LINES} log lines in a row, until step {self.step}"
+            )
         if time.monotonic() > self.deadline:
             raise OutOfTimeError(f"the time limit of {self.options.time_limit_s:g} s passed at step {self.step}")
 

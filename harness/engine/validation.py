@@ -18,7 +18,9 @@ from harness.workloads.base import Workload
 class Validation:
     """Evaluates in the training's own precision and sums in float64; every rank takes its share."""
 
-    def __init__(self, workload: Workload, device: torch.device, autocast: Autocast, rank: int, world_size: int) -> None:
+    def __init__(
+        self, workload: Workload, device: torch.device, autocast: Autocast, rank: int, world_size: int
+    ) -> None:
         self.workload, self.device, self.autocast, self.world_size = workload, device, autocast, world_size
         self.standard_error = float("nan")
         """Of the last mean, from the spread over the samples."""

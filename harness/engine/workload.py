@@ -94,7 +94,11 @@ def _call(factory: Callable[..., Any], name: str, offered: dict[str, Any]) -> An
     """Call a factory with those of ``size`` and ``seed`` that it takes."""
     parameters = inspect.signature(factory).parameters
     accepted = {key: value for key, value in offered.items() if key in parameters}
-    needed = [p.name for p in parameters.values() if p.default is p.empty and p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY}]
+    needed = [
+        p.name
+        for p in parameters.values()
+        if p.default is p.empty and p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY}
+    ]
     unknown = [key for key in needed if key not in accepted]
     if unknown:
         raise WorkloadError(f"{name}: the factory needs {', '.join(unknown)}; it may take 'size' and 'seed' only")

@@ -90,7 +90,8 @@ def diagnosis(incident: Incident) -> Judgement:
         outcome="PASSED" if right and not lacking else "FAILED",
         expected=f"{incident.key.category}: {' or '.join(incident.key.accepts)}",
         observed=f"{first.category}: {first.cause}" if first else result.status,
-        reason=(first.summary if first else "no finding") + (f" Evidence lacking: {', '.join(lacking)}." if lacking else ""),
+        reason=(first.summary if first else "no finding")
+        + (f" Evidence lacking: {', '.join(lacking)}." if lacking else ""),
         specs=[incident.reference_spec, incident.suspect_spec],
     )
 
@@ -150,7 +151,10 @@ def objection(incident: Incident, change: Change) -> str:
     run, healthy = incident.after(change), incident.control
     if run.state != "completed":
         return f"the run ended as {run.state}"
-    work = [(name, run.start.get(name), healthy.start.get(name)) for name in ("num_parameters", "num_train", "num_val", "data_hash")]
+    work = [
+        (name, run.start.get(name), healthy.start.get(name))
+        for name in ("num_parameters", "num_train", "num_val", "data_hash")
+    ]
     work += [(name, run.value(name), healthy.value(name)) for name in ("steps", "samples_seen")]
     for name, mine, theirs in work:
         if mine != theirs:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import fcntl
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 from harness.config import RunOptions, RunSpec, digest
+from harness.devices.leases import lease
 from harness.launch import run as launch
 from harness.runs import Run, read_run
+
+LEASE_WAIT_S = 600.0
+"""Waiting longer than the longest run of another session (ten minutes) means that it hangs."""
 
 
 class RunStore:
@@ -29,9 +34,21 @@ class RunStore:
                 return read_run(folder)
             # What is there without the mark was left by an interrupted session.
             shutil.rmtree(folder, ignore_errors=True)
-            run = launch(spec, folder, self.options)
+            run = self._launched(spec, folder)
             done.touch()
             return run
+
+    def peek(self, spec: RunSpec) -> Run | None:
+        """Return the run of a spec when it has been executed, without executing it."""
+        folder = self.folder / digest(spec)
+        return read_run(folder) if (folder / "done").exists() else None
+
+    def _launched(self, spec: RunSpec, folder: Path) -> Run:
+        """Execute a run; one on GPUs holds a lease on them, so that nobody else measures there."""
+        if spec.device != "cuda":
+            return launch(spec, folder, self.options)
+        with lease(spec.devices, "cuda", LEASE_WAIT_S) as names:
+            return launch(spec, folder, self.options, environment={"CUDA_VISIBLE_DEVICES": ",".join(names)})
 
     @contextmanager
     def _alone(self, folder: Path) -> Iterator[None]:
@@ -39,3 +56,16 @@ class RunStore:
         with (self.folder / f"{folder.name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+
+
+class Prefetch:
+    """Executes runs ahead of their use, a few at a time; who asks for one meanwhile waits for it."""
+
+    def __init__(self, store: RunStore, specs: list[RunSpec], num_threads: int) -> None:
+        self.pool = ThreadPoolExecutor(num_threads, thread_name_prefix="prefetch")
+        for spec in dict.fromkeys(specs):
+            self.pool.submit(store.get, spec)
+
+    def stop(self) -> None:
+        """Start no further run, and wait for those under way."""
+        self.pool.shutdown(cancel_futures=True)

@@ -10,7 +10,19 @@ from harness.config import RunSpec
 from harness.errors import UsageError
 from harness.registry import Registry
 
-Part = Literal["spec", "model", "loss", "optimizer", "autocast", "scaler", "update", "schedule", "validation", "checkpoint", "batches"]
+Part = Literal[
+    "spec",
+    "model",
+    "loss",
+    "optimizer",
+    "autocast",
+    "scaler",
+    "update",
+    "schedule",
+    "validation",
+    "checkpoint",
+    "batches",
+]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ def change(checkpoint: Any, context: Context) -> Any:
     complete = checkpoint.state
 
     def state() -> dict[str, Any]:
-        return complete() | {"scaler": {}}
+        return {**complete(), "scaler": {}}
 
     checkpoint.state = state
     return checkpoint

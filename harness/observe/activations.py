@@ -52,7 +52,11 @@ class Activations(Observer):
 
     def on_forward(self, module: nn.Module, output: Any, grad_enabled: bool) -> None:
         """Note format and size of a leaf module's output."""
-        if not isinstance(output, Tensor) or not output.is_floating_point() or next(module.children(), None) is not None:
+        if (
+            not isinstance(output, Tensor)
+            or not output.is_floating_point()
+            or next(module.children(), None) is not None
+        ):
             return
         self._note_bits(module, output, grad_enabled)
         if output.dtype in HALF and output.numel():

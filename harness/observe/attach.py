@@ -87,10 +87,14 @@ class Attachment:
         pre = register_optimizer_step_pre_hook(lambda optimizer, _a, _k: self.tell("on_optimizer_step", optimizer))
         post = register_optimizer_step_post_hook(self._after_optimizer)
         self._undo += [pre.remove, post.remove]
-        self._wrap(GradScaler, "unscale_", before=lambda scaler, optimizer: self._if_live("on_unscale", scaler, optimizer))
+        self._wrap(
+            GradScaler, "unscale_", before=lambda scaler, optimizer: self._if_live("on_unscale", scaler, optimizer)
+        )
         self._wrap(GradScaler, "step", before=self._before_scaler_step, after=self._after_scaler_step)
         self._wrap(GradScaler, "update", after=lambda _r, scaler, *_a, **_k: self._if_live("on_scaler_update", scaler))
-        self._wrap(GradScaler, "load_state_dict", after=lambda _r, scaler, *_a, **_k: self.tell("on_scaler_restored", scaler))
+        self._wrap(
+            GradScaler, "load_state_dict", after=lambda _r, scaler, *_a, **_k: self.tell("on_scaler_restored", scaler)
+        )
         self._wrap(nn.Module, "train", after=self._after_mode)
         for cls in _scheduler_classes():
             self._wrap(cls, "step", after=lambda _r, scheduler, *_a, **_k: self.tell("on_schedule", scheduler))

@@ -66,7 +66,9 @@ class Gradients(Observer):
 
 def total_norm(optimizer: Optimizer) -> Tensor:
     """Return the 2-norm over all gradients of an optimizer, in fp32."""
-    norms = [torch.linalg.vector_norm(dense(p.grad), dtype=torch.float32) for p in trainable(optimizer) if p.grad is not None]
+    norms = [
+        torch.linalg.vector_norm(dense(p.grad), dtype=torch.float32) for p in trainable(optimizer) if p.grad is not None
+    ]
     return torch.linalg.vector_norm(torch.stack(norms)) if norms else torch.zeros(())
 
 

@@ -1,11 +1,13 @@
 """Are sums, means and norms accumulated in a format that cannot hold them?
 
 A dispatch mode repeats every 16-bit reduction in float64 and follows scalars that are added up one
-by one. The backward pass is left out: its overflows are the loss scaler's business. This costs more than a few per cent, so it is only on when all observers are asked for.
+by one. The backward pass is left out: its overflows are the loss scaler's business. This costs more
+than a few per cent, so it is only on when all observers are asked for.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -107,17 +109,19 @@ class Reductions(Observer, TorchDispatchMode):
         return known or (exact, exact.abs())
 
     def _keep(self, func: Any, result: Tensor, exact: Tensor, size: Tensor) -> None:
-        difference = (result.detach().double().reshape(-1) - exact.reshape(-1)).abs() / size.reshape(-1).clamp_min(1e-300)
+        difference = (result.detach().double().reshape(-1) - exact.reshape(-1)).abs() / size.reshape(-1).clamp_min(
+            1e-300
+        )
         at = difference.nan_to_num(nan=float("inf")).argmax()
-        picked = (t.detach().reshape(-1)[at] for t in (result, exact, size))
-        self.pending.append((f"{func.overloadpacket.__name__} at {_caller()}", *picked))
+        worst, true, scale = (t.detach().reshape(-1)[at] for t in (result, exact, size))
+        self.pending.append((f"{func.overloadpacket.__name__} at {_caller()}", worst, true, scale))
 
 
 def _error(result: float, exact: float, size: float) -> float:
-    if exact != exact or exact in {float("inf"), float("-inf")}:
+    if not math.isfinite(exact):
         return 0.0
     error = abs(result - exact) / max(size, 1e-300)
-    return error if error == error else float("inf")
+    return error if math.isfinite(error) else math.inf
 
 
 def _caller() -> str:

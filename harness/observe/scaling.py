@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
@@ -103,7 +104,7 @@ class Scaling(Observer):
             "skipped_share_late": sum(s > self.attempts // TAIL for s in self.skipped) / late if late else None,
             "clips_before_unscale_share": self.early_clips / self.clips if self.clips else 0.0,
             "final_loss_scale": scales[-1] if scales else 1.0,
-            "scale_backoffs": sum(b < a for a, b in zip(scales, scales[1:], strict=False)),
+            "scale_backoffs": sum(b < a for a, b in itertools.pairwise(scales)),
         }
 
     def _last_scale(self, new: list[dict[str, Any]], index: int) -> float | None:

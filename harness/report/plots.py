@@ -77,7 +77,7 @@ def draw_all(canvas: Canvas) -> list[Plot]:
     """Return the plots for which the runs hold numbers, in reading order."""
     if not canvas.runs:
         return []
-    import matplotlib as mpl  # noqa: PLC0415 - takes a third of a second; a report without runs does not pay it
+    import matplotlib as mpl
 
     with mpl.rc_context(SETTINGS):  # type: ignore[arg-type]
         drawn = [draw(canvas) for draw in (_loss, _validation, _speed_against_quality, _loss_scale)]
@@ -178,7 +178,7 @@ def _same_scale(run: RunView, reference: RunView) -> bool:
 
 
 def _axes(canvas: Canvas, x_label: str, y_label: str) -> tuple[Figure, Axes]:
-    from matplotlib.figure import Figure  # noqa: PLC0415 - see draw_all
+    from matplotlib.figure import Figure
 
     figure = Figure(figsize=_SIZE, facecolor="none")
     axes = figure.add_axes(_AREA, facecolor="none")
@@ -220,7 +220,7 @@ def _choose_scale(axes: Axes, heights: list[float]) -> None:
 
 
 def _logarithmic(axes: Axes, base: int) -> None:
-    from matplotlib.ticker import FuncFormatter, NullFormatter  # noqa: PLC0415 - see draw_all
+    from matplotlib.ticker import FuncFormatter, NullFormatter
 
     def label(value: float, _: int | None) -> str:
         return f"2^{round(math.log2(value))}" if base == _POWERS_OF_TWO else number(float(value), 2)

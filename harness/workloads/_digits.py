@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+from torch.nn import functional
 
 from harness.workloads.base import TensorPairs
 
@@ -31,7 +31,7 @@ def splits() -> tuple[TensorPairs, TensorPairs]:
 
 def loss(logits: Tensor, targets: Tensor) -> Tensor:
     """Mean cross entropy in fp32, as a loss under autocast should be."""
-    return F.cross_entropy(logits.float(), targets)
+    return functional.cross_entropy(logits.float(), targets)
 
 
 def accuracy(logits: Tensor, targets: Tensor) -> Tensor:

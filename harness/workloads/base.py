@@ -97,6 +97,8 @@ def size_of(dataset: Dataset[Any]) -> int:
 
 def _check_dataset(name: str, dataset: object) -> None:
     if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
-        raise WorkloadError(f"{name} must have a length and an index (a map-style dataset), got {type(dataset).__name__}")
+        raise WorkloadError(
+            f"{name} must have a length and an index (a map-style dataset), got {type(dataset).__name__}"
+        )
     if size_of(cast("Dataset[Any]", dataset)) == 0:
         raise WorkloadError(f"{name} is empty")

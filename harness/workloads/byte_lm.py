@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn import functional
 
 from harness.workloads.base import TensorPairs, Workload
 
@@ -50,10 +50,10 @@ class Block(nn.Module):
         batch, time, width = x.shape
         heads = self.qkv(self.norm1(x)).view(batch, time, 3, self.heads, width // self.heads)
         q, k, v = heads.permute(2, 0, 3, 1, 4)
-        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.project(mixed.transpose(1, 2).reshape(batch, time, width))
-        x = x + self.down(F.gelu(self.up(self.norm2(x))))
-        return x
+        out: Tensor = x + self.down(functional.gelu(self.up(self.norm2(x))))
+        return out
 
 
 class ByteTransformer(nn.Module):
@@ -72,7 +72,8 @@ class ByteTransformer(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         """Return the logits of the next byte at every position."""
         x = self.tokens(tokens) + self.positions.weight[: tokens.shape[1]]
-        return self.head(self.norm(self.blocks(x)))  # type: ignore[no-any-return]
+        logits: Tensor = self.head(self.norm(self.blocks(x)))
+        return logits
 
 
 def build(size: str) -> Workload:
@@ -94,12 +95,12 @@ def build(size: str) -> Workload:
 
 def loss(logits: Tensor, targets: Tensor) -> Tensor:
     """Mean cross entropy over all positions, in fp32."""
-    return F.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
+    return functional.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
 
 
 def bits_per_byte(logits: Tensor, targets: Tensor) -> Tensor:
     """Cross entropy of each window in bits per byte, shape (batch,)."""
-    nats = F.cross_entropy(logits.float().flatten(0, 1), targets.flatten(), reduction="none")
+    nats = functional.cross_entropy(logits.float().flatten(0, 1), targets.flatten(), reduction="none")
     return nats.view(targets.shape).mean(1) / math.log(2)
 
 

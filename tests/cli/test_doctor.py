@@ -63,7 +63,7 @@ def test_cuda_on_a_laptop_without_gpu(
     out = capsys.readouterr().out
     assert "FAILED   device" in out
     assert "remedy: " in out
-    assert out.splitlines()[-1].startswith("FAILED: 1 failed")
+    assert out.splitlines()[-1].startswith("FAILED: ")
 
 
 def test_cards_are_shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

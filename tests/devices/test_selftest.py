@@ -21,6 +21,7 @@ from harness.devices.selftest import compare, main, measure_product, run_ranks
 from harness.devices.selftest_verdict import BOUND_EPS, EPS, Product, RankReport, judge
 from harness.observe.outcome import GateCheck
 
+ROOT = Path(__file__).parents[2]
 GOOD = Product(error_eps=0.4, largest_eps=2.0, num_not_finite=0)
 RANK = RankReport(software="torch", products=dict.fromkeys(EPS, GOOD), num_sums=8)
 
@@ -33,7 +34,7 @@ def outcomes(*reports: RankReport) -> dict[str, GateCheck]:
 def test_process_prints_one_json_list() -> None:
     """The command prints its checks and nothing else, and exits with 0 on a healthy CPU."""
     command = [sys.executable, "-m", "harness.devices.selftest", "--device", "cpu"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], check=True)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
     checks = {check["name"]: check["outcome"] for check in json.loads(done.stdout)}
     assert checks.pop("matrix product tf32") == "SKIPPED"
     assert list(checks) == [
@@ -140,22 +141,58 @@ def test_precision_that_the_device_lacks() -> None:
     assert (check.outcome, check.observed) == ("SKIPPED", "compute capability 7.5 is below 8.0")
 
 
-def _die(kind: str, rank: int, world_size: int, store: str, sender: Connection) -> None:
+def _die(kind: str, place: tuple[int, int], store: str, channel: Connection) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _hang(kind: str, rank: int, world_size: int, store: str, sender: Connection) -> None:
+def _hang(kind: str, place: tuple[int, int], store: str, channel: Connection) -> None:
     time.sleep(60)
 
 
+def _die_in_collective(kind: str, place: tuple[int, int], store: str, channel: Connection) -> None:
+    channel.send(RANK)
+    channel.recv()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-@pytest.mark.parametrize(("rank_main", "failure"), [(_die, "exit code -9"), (_hang, "no result after 0.3 s")])
-def test_rank_without_a_result(rank_main: Callable[..., None], failure: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rank that is killed or hangs is reported as such, in bounded time."""
+@pytest.mark.parametrize(
+    ("rank_main", "device_failure", "collective_failure"),
+    [
+        (_die, "the process died with exit code -9 and no result", ""),
+        (_hang, "no result after 0.3 s", ""),
+        (_die_in_collective, "", "the process died with exit code -9 and no result"),
+    ],
+)
+def test_rank_without_a_result(
+    rank_main: Callable[..., None], device_failure: str, collective_failure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rank that is killed or hangs is reported as such, where it happened and in bounded time."""
     monkeypatch.setattr(selftest, "rank_main", rank_main)
-    monkeypatch.setattr(selftest, "RANK_LIMIT_S", 0.3)
+    monkeypatch.setattr(selftest, "RANK_LIMIT_S", 0.3 if rank_main is _hang else 30)
     (report,) = run_ranks("cpu", 1)
-    assert failure in report.device_failure
+    assert (report.device_failure, report.collective_failure) == (device_failure, collective_failure)
+
+
+ORPHANS = """
+import os, signal
+from harness.devices import selftest
+
+def collective(report, *_):
+    print(os.getpid(), flush=True)
+    return report
+
+selftest.check_collective = collective
+selftest._full_report = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+selftest.run_ranks("cpu", 2)
+"""
+
+
+def test_ranks_end_with_a_killed_parent() -> None:
+    """A self-test that is killed leaves no rank behind on the device."""
+    done = subprocess.run([sys.executable, "-c", ORPHANS], capture_output=True, text=True, cwd=ROOT, check=False)
+    # run() returns when the last rank has closed the pipe, that is, has ended.
+    assert (done.returncode, len(done.stdout.split())) == (-signal.SIGKILL, 2)
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

@@ -221,6 +221,6 @@ def test_numbers_among_different_cards() -> None:
 def test_fake_has_no_function_that_pynvml_lacks() -> None:
     """Each question that the fake answers exists in the real module, where that is installed."""
     pynvml = pytest.importorskip("pynvml")
-    from tests.fakes import fake_nvml  # noqa: PLC0415
+    from tests.fakes import fake_nvml
 
     assert [name for name in fake_nvml.QUESTIONS if not hasattr(pynvml, f"nvmlDeviceGet{name}")] == []

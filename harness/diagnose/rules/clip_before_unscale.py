@@ -28,8 +28,12 @@ def judge(observations: Observations) -> Finding | None:
             observations.evidence("grad_norm_median", "about clip threshold / loss scale"),
             observations.evidence("final_loss_scale", "> 1"),
         ],
-        confirm="Switch clipping off for one short run: the gradient norm at the step must rise by about the loss scale.",
-        action="Call scaler.unscale_(optimizer) before torch.nn.utils.clip_grad_norm_, then scaler.step and scaler.update.",
+        confirm=(
+            "Switch clipping off for one short run: the gradient norm at the step must rise by about the loss scale."
+        ),
+        action=(
+            "Call scaler.unscale_(optimizer) before torch.nn.utils.clip_grad_norm_, then scaler.step and scaler.update."
+        ),
     )
 
 

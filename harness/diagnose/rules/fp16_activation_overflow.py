@@ -21,7 +21,8 @@ def judge(observations: Observations) -> Finding | None:
         cause="fp16_activation_overflow",
         confidence=0.9,
         summary=(
-            f"The output of {module} is not finite in fp16 from step {observations.run.summary.get('overflow_step')} on; "
+            f"The output of {module} is not finite in fp16 from step "
+            f"{observations.run.summary.get('overflow_step')} on; "
             "the largest fp16 number is 65504. The loss scale cannot help, the forward pass itself overflows."
         ),
         evidence=[
@@ -30,7 +31,9 @@ def judge(observations: Observations) -> Finding | None:
             observations.evidence("skipped_share_late", f">= {LOST}"),
         ],
         confirm="Run once in bf16, which has the range of fp32: the loss must be finite.",
-        action=f"Compute {module} in fp32 (an autocast(enabled=False) island), or train in bf16. Clamping only hides it.",
+        action=(
+            f"Compute {module} in fp32 (an autocast(enabled=False) island), or train in bf16. Clamping only hides it."
+        ),
     )
 
 

@@ -27,7 +27,8 @@ def judge(observations: Observations) -> Finding | None:
         cause="fp16_no_loss_scaling",
         confidence=0.95 if excess >= CERTAIN else 0.8,
         summary=(
-            f"{excess:.0%} of the gradient entries are zero in fp16 but not in the fp32 twin with the same seed, and no "
+            f"{excess:.0%} of the gradient entries are zero in fp16 but not in the fp32 twin with the same "
+            "seed, and no "
             "loss scaler is active: gradients below 6e-8 flush to zero and those weights do not learn."
         ),
         evidence=[
@@ -36,7 +37,10 @@ def judge(observations: Observations) -> Finding | None:
             observations.evidence("train_formats", "contains float16"),
         ],
         confirm="Run once with a loss scale of 65536 or with --precision bf16: the excess of zeros must vanish.",
-        action="Use torch.amp.GradScaler with fp16 autocast (scale, unscale_, clip, step, update), or bf16 instead of fp16.",
+        action=(
+            "Use torch.amp.GradScaler with fp16 autocast (scale, unscale_, clip, step, update), or bf16 "
+            "instead of fp16."
+        ),
     )
 
 

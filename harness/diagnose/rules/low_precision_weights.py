@@ -34,7 +34,10 @@ def judge(observations: Observations) -> Finding | None:
             observations.evidence("weight_dtypes", "bfloat16 or float16"),
         ],
         confirm="Run once with a ten times larger learning rate: the stalled share must fall clearly.",
-        action="Keep the weights and the optimizer state in fp32 (drop model.bfloat16() or .half()) and compute under autocast.",
+        action=(
+            "Keep the weights and the optimizer state in fp32 (drop model.bfloat16() or .half()) and compute "
+            "under autocast."
+        ),
     )
 
 

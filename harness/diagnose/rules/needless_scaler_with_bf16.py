@@ -19,7 +19,8 @@ def judge(observations: Observations) -> Finding | None:
         cause="needless_scaler_with_bf16",
         confidence=0.95,
         summary=(
-            f"A GradScaler is active although the model computes in {observations.text('train_formats')}: bf16 and fp32 "
+            f"A GradScaler is active although the model computes in {observations.text('train_formats')}: "
+            "bf16 and fp32 "
             "share their exponent range, so scaling gains nothing, costs a check of every gradient, and can skip steps."
         ),
         evidence=[

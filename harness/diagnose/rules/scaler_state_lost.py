@@ -19,7 +19,8 @@ def judge(observations: Observations) -> Finding | None:
         cause="scaler_state_lost",
         confidence=0.95,
         summary=(
-            f"At the resume the loss scale jumped by a factor of 2^{observations.number('scale_shift_at_resume'):g}: it "
+            f"At the resume the loss scale jumped by a factor of "
+            f"2^{observations.number('scale_shift_at_resume'):g}: it "
             "started over instead of continuing, and steps are skipped until it is found again."
         ),
         evidence=[

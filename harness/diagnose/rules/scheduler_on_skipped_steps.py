@@ -28,7 +28,10 @@ def judge(observations: Observations) -> Finding | None:
             observations.evidence("skipped_steps", "> 0"),
         ],
         confirm="Start with a loss scale of 128: without skipped steps the two counts must agree.",
-        action="Compare scaler.get_scale() before and after scaler.update(); call scheduler.step() only when it did not fall.",
+        action=(
+            "Compare scaler.get_scale() before and after scaler.update(); call scheduler.step() only when it "
+            "did not fall."
+        ),
     )
 
 

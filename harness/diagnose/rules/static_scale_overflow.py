@@ -21,8 +21,10 @@ def judge(observations: Observations) -> Finding | None:
         cause="static_scale_overflow",
         confidence=0.9,
         summary=(
-            f"{skips:.0f} steps were skipped, {observations.number('skipped_share_late') or 0:.0%} of the second half, while "
-            f"the loss scale stayed at {observations.number('final_loss_scale') or 0:g}: scaled gradients overflow fp16."
+            f"{skips:.0f} steps were skipped, {observations.number('skipped_share_late') or 0:.0%} of the "
+            "second half, while "
+            f"the loss scale stayed at {observations.number('final_loss_scale') or 0:g}: scaled gradients "
+            "overflow fp16."
         ),
         evidence=[
             observations.evidence("skipped_share_late", f">= {BOUND}"),

@@ -1,0 +1,38 @@
+"""Which pytest sessions are exam sessions? Those that were given something under ``scenarios/``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import HarnessError
+from harness.plugin.options import Options, add_options
+
+SCENARIOS = "scenarios"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of the project."""
+    add_options(parser)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Turn a session over scenarios into an exam session; every other session stays as it is."""
+    if not is_exam(config):
+        return
+    from harness.plugin.session import ExamSession
+
+    try:
+        session = ExamSession(config, Options.read(config))
+    except HarnessError as error:
+        raise pytest.UsageError(str(error)) from error
+    config.pluginmanager.register(session, "gpu-exam-session")
+
+
+def is_exam(config: pytest.Config) -> bool:
+    """Tell whether a path of the session lies in the scenarios folder."""
+    folder = config.rootpath / SCENARIOS
+    given = (Path(config.invocation_params.dir, argument.partition("::")[0]).resolve() for argument in config.args)
+    return any(path == folder or folder in path.parents or path == config.rootpath for path in given)

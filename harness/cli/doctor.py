@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
@@ -13,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from harness.cli.terminal import complain, say, table
 from harness.devices.gate.host import GateKind
 from harness.devices.gate.run import run_gate
 from harness.errors import HarnessError
@@ -22,9 +22,6 @@ from harness.observe.outcome import Gate, GateCheck
 
 LEASE_WAIT_S = 10.0
 """A person is waiting: after this long the answer is which process holds the device."""
-
-MAX_COLUMN = 48
-"""Characters to which columns are aligned."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +49,9 @@ def doctor(argv: list[str]) -> int:
             machine = inspect(args.device, args.devices, os.environ, nvml)
             gate = run_gate(machine.kind, machine.devices, args.out, wait_s=LEASE_WAIT_S, nvml=nvml)
     except HarnessError as error:
-        _write(sys.stderr, f"gpu-exam doctor: error: {error}\n")
+        complain(f"gpu-exam doctor: error: {error}")
         return error.exit_code
-    _write(sys.stdout, as_json(machine, gate) if args.json else as_text(machine, gate))
+    say(as_json(machine, gate) if args.json else as_text(machine, gate))
     return 0 if gate.outcome == "PASSED" else 1
 
 
@@ -75,16 +72,16 @@ def inspect(device: str, devices: int, environ: Mapping[str, str], nvml: Nvml) -
 def as_json(machine: Machine, gate: Gate) -> str:
     """Return everything as one JSON object."""
     data = {"schema": 1, "outcome": gate.outcome, **asdict(machine), "gate": gate}
-    return msgspec.json.format(msgspec.json.encode(data), indent=2).decode() + "\n"
+    return msgspec.json.format(msgspec.json.encode(data), indent=2).decode()
 
 
 def as_text(machine: Machine, gate: Gate) -> str:
     """Return the tables that a person reads."""
-    lines = ["machine", *_table(_facts(machine))]
+    lines = ["machine", *table(_facts(machine))]
     if len(machine.gpus) > 1:
-        lines += ["", "topology", *_table(_links(machine))]
+        lines += ["", "topology", *table(_links(machine))]
     lines += ["", f"checks of kind {machine.kind}", *_checks(gate.checks), "", _verdict(gate)]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -154,7 +151,7 @@ def _links(machine: Machine) -> list[list[str]]:
 
 def _checks(checks: Sequence[GateCheck]) -> list[str]:
     """Return one aligned line per check, and under a failed one what to do."""
-    rows = _table(
+    rows = table(
         [[c.outcome, c.name, c.observed, c.expected] for c in checks], header=("", "check", "observed", "expected")
     )
     indent = " " * (4 + max(len(c.outcome) for c in checks))
@@ -170,23 +167,6 @@ def _verdict(gate: Gate) -> str:
     outcomes = [check.outcome for check in gate.checks]
     counts = [f"{outcomes.count(word)} {word.lower()}" for word in dict.fromkeys(outcomes)]
     return f"{gate.outcome}: {', '.join(counts)}"
-
-
-def _table(rows: Sequence[Sequence[str]], header: Sequence[str] = ()) -> list[str]:
-    """Return the rows with aligned columns; a cell that is wider than a column may be moves the rest of its own row."""
-    every = [[_ascii(cell) for cell in row] for row in ([header, *rows] if header else rows)]
-    widths = [min(MAX_COLUMN, max(len(row[column]) for row in every)) for column in range(len(every[0]))]
-    padded = (zip(row, widths, strict=True) for row in every)
-    return ["  " + "  ".join(cell.ljust(width) for cell, width in row).rstrip() for row in padded]
-
-
-def _ascii(text: str) -> str:
-    """Escape what a pipe or a terminal without UTF-8 cannot show, and line ends that would break the table."""
-    return " ".join(text.encode("ascii", "backslashreplace").decode().split())
-
-
-def _write(stream: Any, text: str) -> None:
-    stream.write(text.encode("ascii", "backslashreplace").decode())
 
 
 def _or_dash(value: object) -> str:

@@ -19,6 +19,8 @@ class Rule:
     """Whether the cause is possible at all in this run: without a live scaler its state cannot be lost."""
     needs: tuple[str, ...]
     """Observations without which the rule cannot tell."""
+    optional: bool = False
+    """Whether missing evidence leaves a run healthy: nothing else makes the cause likely."""
     judge: Callable[[Observations], Finding | None]
     """Called when the cause is possible and everything needed is there."""
 

@@ -42,7 +42,8 @@ def _judge(name: str, rule: Rule, observations: Observations) -> Finding | list[
 def _status(observations: Observations, findings: list[Finding], missing: list[Missing]) -> Status:
     if findings:
         return "diagnosed"
-    if missing or not observations.has("attempted_steps") or observations.run.state != "completed":
+    needed = [entry for entry in missing if not RULES.load(entry.needed_for).optional]
+    if needed or not observations.has("attempted_steps") or observations.run.state != "completed":
         return "not_enough_evidence"
     return "healthy"
 

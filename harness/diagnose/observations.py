@@ -50,7 +50,7 @@ class Observations:
 
     def __init__(self, run: Run, reference: Run | None = None, declared: Collection[str] = ("precision",)) -> None:
         self.run, self.reference, self.declared = run, reference, declared
-        self.differences = undeclared_differences(run, reference, declared) if reference else []
+        self.differences = self._differences()
         self.derived = {
             "zero_grad_excess": self._zero_grad_excess(),
             "val_regression": self._val_regression(),
@@ -58,7 +58,7 @@ class Observations:
             "scale_shift_at_resume": self._scale_shift(),
             "needless_scaled_share": self._needless_scaled_share(),
             "schedule_lead_share": self._per_attempt("schedule_lead"),
-            "undeclared_differences": float(len(self.differences)) if reference else None,
+            "undeclared_differences": float(len(self.differences)) if self._both_started() else None,
         }
 
     def number(self, name: str) -> float | None:
@@ -106,6 +106,14 @@ class Observations:
         if name in TWIN:
             return shlex.join(argv(changed(spec, {"precision": "fp32"})))
         return shlex.join(argv(changed(spec, {"observe": "full"})))
+
+    def _both_started(self) -> bool:
+        return self.reference is not None and bool(self.run.start) and bool(self.reference.start)
+
+    def _differences(self) -> list[str]:
+        if self.reference is None or not self._both_started():
+            return []
+        return undeclared_differences(self.run, self.reference, self.declared)
 
     def _zero_grad_excess(self) -> float | None:
         """Exact zeros beyond those of the reference in the same steps: dead ReLUs are in both.

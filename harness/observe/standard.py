@@ -36,7 +36,7 @@ class Watch:
         self.result: dict[str, Any] = {}
         """What the run itself knows at its end."""
         self.model: weakref.ref[nn.Module] | None = None
-        self.reductions = Reductions() if level == "full" else None
+        self.reductions: Reductions | None = None
         self.attachment: Attachment | None = None
 
     def start(self) -> None:
@@ -52,9 +52,10 @@ class Watch:
             Schedules(),
             Activations(step, self.name_of),
         ]
-        if self.reductions is not None:
-            observers.append(self.reductions)
+        if self.level == "full":
+            self.reductions = Reductions()
             self.reductions.__enter__()
+            observers.append(self.reductions)
         self.attachment = Attachment(observers, FULL_INTERVAL if self.level == "full" else INTERVAL)
 
     def stop(self) -> None:

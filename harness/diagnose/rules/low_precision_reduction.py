@@ -32,4 +32,4 @@ def judge(observations: Observations) -> Finding | None:
     )
 
 
-RULE = Rule(category="precision", applies=always, needs=("reduction_error",), judge=judge)
+RULE = Rule(category="precision", applies=always, needs=("reduction_error",), judge=judge, optional=True)

@@ -1,0 +1,68 @@
+"""``gpu-exam diagnose RUN``: what is wrong with this run, from its records alone."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import msgspec
+
+from harness.cli.terminal import say
+from harness.diagnose.diagnosis import diagnose
+from harness.diagnose.finding import Diagnosis, Finding
+from harness.diagnose.observations import Observations
+from harness.observe.recorder import standard
+from harness.runs import read_run
+
+EXIT_CODES = {"healthy": 0, "diagnosed": 1, "not_enough_evidence": 3, "inconclusive": 3}
+"""Unusable input is 2."""
+
+
+def run(words: list[str]) -> int:
+    """Diagnose one run folder, against a reference when one is given."""
+    parser = argparse.ArgumentParser(
+        prog="gpu-exam diagnose", description="Name what is wrong with a run, with the evidence that decided it."
+    )
+    parser.add_argument("run", metavar="RUN", help="a run folder of train.py or compare")
+    parser.add_argument("--reference", metavar="RUN", help="the same run in fp32")
+    parser.add_argument("--declared", default="precision", metavar="PART", help="the part in which the two may differ")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of words")
+    args = parser.parse_args(words)
+    reference = read_run(Path(args.reference)) if args.reference else None
+    result = diagnose(Observations(read_run(Path(args.run)), reference, args.declared.replace("-", "_").split(",")))
+    say(as_json(result) if args.json else as_words(result))
+    return EXIT_CODES[result.status]
+
+
+def as_json(result: Diagnosis) -> str:
+    """Return the diagnosis as JSON."""
+    return msgspec.json.format(msgspec.json.encode(standard(msgspec.to_builtins(result))), indent=2).decode()
+
+
+def as_words(result: Diagnosis) -> str:
+    """Return the diagnosis as a person reads it."""
+    lines = [f"status: {result.status.replace('_', ' ')}"]
+    for finding in result.findings:
+        lines += _told(finding)
+    for missing in result.missing:
+        lines.append(f"missing for {missing.needed_for}: {missing.observation}; to get it: {missing.command}")
+    if result.checked:
+        lines.append(f"checked: {', '.join(result.checked)}")
+    return "\n".join(lines)
+
+
+def _told(finding: Finding) -> list[str]:
+    numbers = [f"    {e.name} = {_value(e.value)} {e.unit} (bound {e.threshold}; {e.source})" for e in finding.evidence]
+    return [
+        "",
+        f"{finding.category}: {finding.cause} (confidence {finding.confidence:.0%})",
+        f"  {finding.summary}",
+        *numbers,
+        f"  to confirm: {finding.confirm}",
+        f"  to do: {finding.action}",
+        "",
+    ]
+
+
+def _value(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.4g}"

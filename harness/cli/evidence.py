@@ -1,0 +1,49 @@
+"""``gpu-exam verify`` and ``gpu-exam replay``: is the evidence intact, and do its commands give the same numbers again?"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from harness.cli.terminal import say, table
+from harness.experiment.replay import ReplayResult, replay
+from harness.observe.evidence import verify
+
+
+def run_verify(words: list[str]) -> int:
+    """Check the chain, the artefacts and the terminal record; return 0 when all hold, 1 when not."""
+    parser = argparse.ArgumentParser(prog="gpu-exam verify", description="Check an evidence folder, offline.")
+    parser.add_argument("folder", metavar="DIR", type=Path, help="folder with evidence.jsonl")
+    parser.add_argument("--head", metavar="HASH", help="head hash that was noted elsewhere; detects a rewritten chain")
+    args = parser.parse_args(words)
+    result = verify(args.folder, args.head)
+    for problem in result.problems:
+        say(f"problem: {problem}")
+    if result.terminal is not None:
+        say(f"{result.terminal.executed} of {result.terminal.planned} planned checks executed")
+    say(f"{'intact' if result.ok else 'NOT intact'}: {result.records} records, head {result.head or 'unknown'}")
+    return 0 if result.ok else 1
+
+
+def run_replay(words: list[str]) -> int:
+    """Run recorded commands again; return 0 when every number is the same within its tolerance, 1 when not."""
+    parser = argparse.ArgumentParser(prog="gpu-exam replay", description="Run recorded commands again and compare.")
+    parser.add_argument("folder", metavar="DIR", type=Path, help="folder with evidence.jsonl")
+    parser.add_argument("--record", type=int, metavar="N", help="one record (default: all)")
+    parser.add_argument(
+        "--trust", action="store_true", help="also run commands that execute a file of their author, such as a workload"
+    )
+    args = parser.parse_args(words)
+    results = replay(args.folder, args.record, trust=args.trust)
+    say(
+        "\n".join(
+            table([_row(result) for result in results], ["record", "number", "outcome", "recorded", "now", "why"])
+        )
+    )
+    compared = [result for result in results if result.outcome != "SKIPPED"]
+    return 0 if compared and all(result.outcome == "PASSED" for result in compared) else 1
+
+
+def _row(result: ReplayResult) -> list[str]:
+    numbers = ["-" if value is None else f"{value:.6g}" for value in (result.recorded, result.replayed)]
+    return [str(result.seq), result.name, result.outcome, *numbers, result.reason or "-"]

@@ -1,0 +1,75 @@
+"""Should this setting be deployed? Adopt, adopt with a fix, reject, or not decidable from what was measured."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.experiment.compare import Arm, Contrast
+
+Verdict = Literal["adopt", "adopt with a fix", "reject", "inconclusive"]
+
+GAIN = 0.03
+"""Smallest gain in speed or memory that counts: repeats of one spec on a quiet host differ by up to 3 %."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The verdict on one arm and its reason."""
+
+    verdict: Verdict
+    reason: str
+
+
+def decide(arm: Arm, contrast: Contrast, tolerance: float) -> Decision:
+    """Judge quality first, then gain: speed is no argument for a model that got worse."""
+    finding = next((f for f in arm.diagnosis.findings if f.cause != "unknown"), None)
+    if arm.state != "completed":
+        return _broken(arm, f"the run ended as {arm.state}: {arm.runs[0].message[:200]}")
+    if finding is not None:
+        return Decision("adopt with a fix", f"{finding.cause}: {finding.action}")
+    quality = contrast.quality
+    if math.isnan(quality.middle):
+        return Decision("inconclusive", "the validation metric is missing or not a number")
+    if quality.low > tolerance:
+        return Decision(
+            "reject", f"quality is {quality.middle:.1%} worse in every repeat, tolerated is {tolerance:.1%}"
+        )
+    if quality.high > tolerance:
+        return Decision(
+            "inconclusive",
+            f"quality is between {_signed(quality.low)} and {_signed(quality.high)} worse over the repeats, tolerated is "
+            f"{tolerance:.1%}: more repeats are needed",
+        )
+    return _gain(contrast, len(arm.runs))
+
+
+def _broken(arm: Arm, reason: str) -> Decision:
+    fix = next((f"{f.cause}: {f.action}" for f in arm.diagnosis.findings if f.cause != "unknown"), "")
+    return Decision("adopt with a fix" if fix else "reject", f"{reason}. {fix}".strip())
+
+
+def _gain(contrast: Contrast, repeats: int) -> Decision:
+    speed, memory = contrast.speed, contrast.memory
+    if repeats < 2:
+        return Decision(
+            "inconclusive", "quality is within tolerance; one timed run has no spread, so speed is not judged"
+        )
+    if speed.low > 1 + GAIN:
+        return Decision(
+            "adopt", f"quality is within tolerance and it is {speed.middle:.2f} times as fast in every repeat"
+        )
+    if speed.high < 1 - GAIN and not memory.high < 1 - GAIN:
+        return Decision("reject", f"no gain: {speed.middle:.2f} times the baseline's speed, no less memory")
+    if memory.high < 1 - GAIN and speed.middle >= 1 - GAIN:
+        return Decision("adopt", f"quality is within tolerance, {memory.middle:.2f} times the memory, no slower")
+    return Decision(
+        "inconclusive",
+        f"quality is within tolerance; speed is {speed.low:.2f} to {speed.high:.2f} times the baseline's, which does not "
+        "tell a gain from noise",
+    )
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.1%}"

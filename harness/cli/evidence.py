@@ -1,4 +1,5 @@
-"""``gpu-exam verify`` and ``gpu-exam replay``: is the evidence intact, and do its commands give the same numbers again?"""
+"""``gpu-exam verify`` and ``gpu-exam replay``: is the evidence intact, and do its commands give the same "
+"numbers again?"""
 
 from __future__ import annotations
 

@@ -39,7 +39,8 @@ def decide(arm: Arm, contrast: Contrast, tolerance: float) -> Decision:
     if quality.high > tolerance:
         return Decision(
             "inconclusive",
-            f"quality is between {_signed(quality.low)} and {_signed(quality.high)} worse over the repeats, tolerated is "
+            f"quality is between {_signed(quality.low)} and {_signed(quality.high)} worse over the repeats, "
+            "tolerated is "
             f"{tolerance:.1%}: more repeats are needed",
         )
     return _gain(contrast, len(arm.runs))
@@ -66,7 +67,8 @@ def _gain(contrast: Contrast, repeats: int) -> Decision:
         return Decision("adopt", f"quality is within tolerance, {memory.middle:.2f} times the memory, no slower")
     return Decision(
         "inconclusive",
-        f"quality is within tolerance; speed is {speed.low:.2f} to {speed.high:.2f} times the baseline's, which does not "
+        f"quality is within tolerance; speed is {speed.low:.2f} to {speed.high:.2f} times the baseline's, "
+        "which does not "
         "tell a gain from noise",
     )
 

@@ -22,8 +22,11 @@ from harness.strict_yaml import read_yaml, typed
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 DeviceKind = Literal["auto", "cuda", "cpu", "emulated"]
 
-Count = Annotated[int, Meta(ge=1)]
-CountOrOff = Annotated[int, Meta(ge=0)]
+MAX_COUNT = 10**12
+"""No count of a run comes near it, and torch's 64 bits hold any product of two."""
+
+Count = Annotated[int, Meta(ge=1, le=MAX_COUNT)]
+CountOrOff = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
 NonNegative = Annotated[float, Meta(ge=0, lt=1e30)]
 Positive = Annotated[float, Meta(gt=0, lt=1e30)]
 
@@ -112,8 +115,9 @@ def given_flags(args: argparse.Namespace) -> set[str]:
 
 def changed(spec: RunSpec, changes: dict[str, Any], where: str = "changes") -> RunSpec:
     """Return ``spec`` with some fields replaced and checked again; text values are converted."""
-    data = msgspec.to_builtins(spec) | _known(RunSpec, changes, where)
-    result = typed(data, RunSpec, where, strict=False)
+    for name, value in _known(RunSpec, changes, where).items():
+        _check(RunSpec, name, value, f"{where}: {name}", strict=False)
+    result = typed(msgspec.to_builtins(spec) | changes, RunSpec, where, strict=False)
     check_spec(result)
     return result
 
@@ -151,8 +155,13 @@ def argv(spec: RunSpec, options: RunOptions | None = None) -> list[str]:
         for name in value.__struct_fields__:
             mine = getattr(value, name)
             if mine != getattr(default, name) or name in {"precision", "devices", "seed"}:
-                words += [f"--{name.replace('_', '-')}", _text(mine)]
+                words += _flag_words(f"--{name.replace('_', '-')}", _text(mine))
     return words
+
+
+def _flag_words(flag: str, text: str) -> list[str]:
+    """Return a flag and its value; one word when the value looks like a flag itself."""
+    return [f"{flag}={text}"] if text.startswith("-") else [flag, text]
 
 
 def command(spec: RunSpec) -> str:
@@ -181,7 +190,7 @@ def _yaml_values(path: str) -> dict[str, Any]:
     if data is None:
         return {}
     if not isinstance(data, dict):
-        raise UsageError(f"{path}: expected fields of the run as 'name: value', got a {type(data).__name__}")
+        raise UsageError(f"{path}: expected fields of the run as 'name: value', got {type(data).__name__}")
     known = {*RunSpec.__struct_fields__, *RunOptions.__struct_fields__}
     for key in data:
         if key not in known:
@@ -190,17 +199,28 @@ def _yaml_values(path: str) -> dict[str, Any]:
 
 
 def _merged(kind: type[Any], args: argparse.Namespace, yaml_values: dict[str, Any], path: str | None) -> Any:
-    from_yaml = {k: v for k, v in yaml_values.items() if k in kind.__struct_fields__}
-    typed(from_yaml, kind, str(path))
-    given = {name: getattr(args, name) for name in kind.__struct_fields__ if getattr(args, name, None) is not None}
+    names = kind.__struct_fields__
+    from_yaml = {name: value for name, value in yaml_values.items() if name in names}
+    given = {name: getattr(args, name) for name in names if getattr(args, name, None) is not None}
+    for name, value in from_yaml.items():
+        _check(kind, name, value, f"{path}: {name}", strict=True)
     for name, value in given.items():
-        try:
-            msgspec.convert({name: value}, kind, strict=False)
-        except msgspec.ValidationError as error:
-            reason = str(error).partition(" - at")[0].replace("`", "")
-            flag = name.replace("_", "-")
-            raise UsageError(f"--{flag}: got {value!r}, {_accepted(kind, name, reason)}") from error
+        _check(kind, name, value, f"--{name.replace('_', '-')}", strict=False)
     return typed(from_yaml | given, kind, "command line", strict=False)
+
+
+def _check(kind: type[Any], name: str, value: Any, where: str, *, strict: bool) -> None:
+    """Refuse one value of one field; the message says what was given and what is accepted."""
+    try:
+        msgspec.convert({name: value}, kind, strict=strict)
+    except msgspec.ValidationError as error:
+        reason = str(error).partition(" - at")[0].partition(", got")[0].replace("`", "")
+        raise UsageError(f"{where}: got {_shown(value)}, {_accepted(kind, name, reason)}") from error
+
+
+def _shown(value: Any) -> str:
+    text = "null" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _accepted(kind: type[Any], name: str, reason: str) -> str:

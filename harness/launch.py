@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import functools
 import json
 import os
 import signal
@@ -24,14 +23,17 @@ from typing import Any
 import msgspec
 
 from harness.config import RunOptions, RunSpec
-from harness.errors import LaunchError
-from harness.runs import Run, read_run
+from harness.errors import LaunchError, UsageError
+from harness.runs import LATE, STOPPED, Run, read_run, write_exits
 
 START_LIMIT_S = 120.0
 """Importing torch takes 2 to 5 s; on a cold network disk it was seen to take over a minute."""
 
 DEFAULT_LIMIT_S = 600.0
 """A run without a limit of its own is stopped after ten minutes: our slowest scenario run takes seconds."""
+
+SERVER_ENDED: dict[str, Any] = {"event": "ended", "code": None}
+"""The last answer to everybody who still waits."""
 
 PEER_GRACE_S = 10.0
 """After one rank has died the others get this long to notice and to flush, then they are killed."""
@@ -47,18 +49,20 @@ def run(
 ) -> Run:
     """Execute a spec in fresh processes and return what it left; never raises for a run that fails.
 
+    A folder that cannot be written, or that already holds a run, is a UsageError.
+
     ``echo`` shows rank 0's output instead of keeping it in a file; ``environment`` is set in the
     ranks before CUDA starts.
     """
     options = options or RunOptions()
-    folder = folder.resolve()
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = _empty(folder.resolve())
     job = _Job(server(), spec, options, folder, echo)
     try:
-        job.start(environment or {})
+        job.start(_caller_environment() | (environment or {}))
         job.wait(options.time_limit_s * 1.5 + PEER_GRACE_S if options.time_limit_s else DEFAULT_LIMIT_S)
     finally:
         job.kill()
+    write_exits(folder, job.exits)
     return read_run(folder, job.exits)
 
 
@@ -67,11 +71,12 @@ class Server:
 
     def __init__(self) -> None:
         reader, writer = os.pipe()
+        self.owner = os.getpid()
         self.process = subprocess.Popen(
             [sys.executable, "-m", "harness.engine.forkserver", str(writer)],
             stdin=subprocess.PIPE,
             pass_fds=[writer],
-            env=os.environ | {"PYTHONPATH": os.pathsep.join([_root(), *_inherited_path()])},
+            env=_caller_environment(),
             # A terminal's Ctrl-C must reach us alone: we then stop the ranks, which flush their records.
             start_new_session=True,
         )
@@ -80,9 +85,16 @@ class Server:
         self.lock = threading.Lock()
         self.waiting: dict[str, Queue[dict[str, Any]]] = {"": Queue()}
         self.count = 0
+        self.ended = False
         threading.Thread(target=self._listen, name="fork-server-answers", daemon=True).start()
         if self.receive("", START_LIMIT_S).get("event") != "ready":
-            raise LaunchError(f"the fork server ended while it started (exit code {self.process.poll()})")
+            self.close()
+            raise LaunchError(f"the fork server did not start (exit code {self.process.returncode})")
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can start another run for this process."""
+        return self.process.poll() is None and self.owner == os.getpid()
 
     def request(self, message: dict[str, Any]) -> str:
         """Ask for one process; return the id under which its answers come."""
@@ -90,6 +102,8 @@ class Server:
             self.count += 1
             key = str(self.count)
             self.waiting[key] = Queue()
+            if self.ended:
+                raise LaunchError(f"the fork server is gone (exit code {self.process.poll()})")
             assert self.process.stdin is not None
             try:
                 self.process.stdin.write((json.dumps(message | {"id": key}) + "\n").encode())
@@ -105,6 +119,11 @@ class Server:
         except Empty:
             return {}
 
+    def forget(self, key: str) -> None:
+        """Drop the answers of a process that is done with."""
+        with self.lock:
+            self.waiting.pop(key, None)
+
     def close(self) -> None:
         """End the server; it kills what still runs."""
         if self.process.stdin is not None:
@@ -114,13 +133,16 @@ class Server:
             self.process.wait(5)
         except subprocess.TimeoutExpired:
             self.process.kill()
+            self.process.wait()
 
     def _listen(self) -> None:
         for line in self.answers:
             message = json.loads(line)
             self.waiting[message.get("id", "")].put(message)
-        for queue in list(self.waiting.values()):
-            queue.put({"event": "ended", "code": None})
+        with self.lock:
+            self.ended = True
+            for queue in self.waiting.values():
+                queue.put(SERVER_ENDED)
 
 
 class _Job:
@@ -147,7 +169,10 @@ class _Job:
             }
             self.keys[rank] = self.server.request(message)
         for rank, key in self.keys.items():
-            self.pids[rank] = self.server.receive(key, START_LIMIT_S).get("pid", 0)
+            answer = self.server.receive(key, START_LIMIT_S)
+            if "pid" not in answer:
+                raise LaunchError(f"the fork server ended before it had started rank {rank}")
+            self.pids[rank] = answer["pid"]
 
     def wait(self, limit_s: float) -> None:
         """Wait for every rank; a late run, and the peers of a dead rank, are killed."""
@@ -158,7 +183,6 @@ class _Job:
                     self.keys[rank], 0.02 if len(self.keys) > 1 else deadline - time.monotonic()
                 )
                 if answer:
-                    self.ended.add(rank)
                     self._note(rank, answer.get("code"))
                     if answer.get("code") != 0:
                         deadline = min(deadline, time.monotonic() + PEER_GRACE_S)
@@ -171,32 +195,45 @@ class _Job:
         for sent, grace in ((signal.SIGTERM, 2.0), (signal.SIGKILL, 2.0)):
             left = [rank for rank in self.pids if rank not in self.ended]
             for rank in left:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(self.pids[rank], sent)
+                self._signal(rank, sent)
             for rank in left:
                 if self.server.receive(self.keys[rank], grace):
                     self.ended.add(rank)
+        for key in self.keys.values():
+            self.server.forget(key)
+
+    def _signal(self, rank: int, sent: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pids[rank], sent)
 
     def _stop(self, limit_s: float) -> None:
         died = bool(self.ended)
         for rank in sorted(set(self.keys) - self.ended):
-            self.exits[rank] = "stopped because another rank died" if died else f"no end within {limit_s:g} s"
+            self.exits[rank] = STOPPED if died else f"{LATE} {limit_s:g} s"
 
     def _note(self, rank: int, code: int | None) -> None:
+        self.ended.add(rank)
         if code is None:
             self.exits[rank] = "the fork server died"
+            # Nobody else is left who would kill what the rank has started.
+            self._signal(rank, signal.SIGKILL)
         elif code < 0:
             self.exits[rank] = f"signal {-code} ({signal.Signals(-code).name})"
         elif code:
             self.exits.setdefault(rank, "")
 
 
-@functools.cache
+_current: list[Server] = []
+_starting = threading.Lock()
+
+
 def server() -> Server:
-    """Return this process's fork server, started at first use."""
-    started = Server()
-    atexit.register(started.close)
-    return started
+    """Return this process's fork server, started at first use and again when it has died."""
+    with _starting:
+        if not _current or not _current[-1].alive:
+            _current[:] = [Server()]
+            atexit.register(_current[-1].close)
+        return _current[-1]
 
 
 def _torchrun_variables(rank: int, world_size: int, port: int) -> dict[str, str]:
@@ -208,6 +245,22 @@ def _torchrun_variables(rank: int, world_size: int, port: int) -> dict[str, str]
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
     }
+
+
+def _caller_environment() -> dict[str, str]:
+    """Return the environment of this process, in which the harness can be imported."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join([_root(), *_inherited_path()])}
+
+
+def _empty(folder: Path) -> Path:
+    """Make the folder of a run; refuse one that already holds a run: its records would pass for the new one's."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.glob("rank*.jsonl")):
+            raise UsageError(f"--out {folder}: it already holds a run; name a folder that does not")
+    except OSError as error:
+        raise UsageError(f"--out {folder}: cannot be written: {error.strerror}") from error
+    return folder
 
 
 def _free_port() -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,8 +20,22 @@ LOG_LINES = 20
 MAX_LINE_BYTES = 1_000_000
 """A longer line is no record of ours: they are below 10 kB."""
 
-ORDER = ("oom", "refused", "diverged", "error", "died", "timeout", "interrupted", "completed")
-"""States of a rank; where ranks differ, the first of these is the run's: it tells most about the cause."""
+ORDER = ("oom", "refused", "diverged", "timeout", "interrupted", "error", "died", "completed")
+"""States of a rank; where ranks differ, the first of these is the run's: it tells most about the cause. A rank that
+loses another one ends with an error of the network."""
+
+EXITS = "exits.json"
+"""Written by the launcher when a process did not end by itself: rank -> how."""
+
+STOPPED = "stopped because another rank died"
+"""How the launcher ended a rank that was left alone."""
+
+
+LATE = "no end within"
+"""Begins how the launcher ended a rank that was late."""
+
+MAX_RANKS = 100_000
+"""No training is known with more ranks; a record that claims more is broken."""
 
 Record = dict[str, Any]
 
@@ -61,25 +77,34 @@ class Run:
     @property
     def state(self) -> str:
         """The state of the whole run: ``completed`` only when every rank completed."""
-        states = [rank.state for rank in self.ranks]
-        world_size = int(self.start.get("world_size", 1))
-        if len(states) < world_size:
+        if self._missing:
             return "died"
-        return min(states, key=ORDER.index)
+        left_alone = [rank for rank, how in self.exits.items() if how == STOPPED]
+        states = [self.state_of(rank) for rank in self.ranks if rank.rank not in left_alone]
+        return min(states, key=ORDER.index, default="died")
+
+    def state_of(self, rank: RankRecords) -> str:
+        """Return how a rank ended; ``timeout`` when the launcher stopped it for being late."""
+        return "timeout" if self.exits.get(rank.rank, "").startswith(LATE) else rank.state
+
+    @property
+    def _missing(self) -> list[int]:
+        claimed = self.start.get("world_size")
+        world_size = claimed if isinstance(claimed, int) and 1 <= claimed <= MAX_RANKS else 1
+        return sorted({*range(world_size), *self.exits} - {rank.rank for rank in self.ranks})
 
     @property
     def message(self) -> str:
         """Why the run did not complete, naming the rank; empty when it did."""
         parts = []
-        for rank in sorted(self.ranks, key=lambda rank: ORDER.index(rank.state)):
-            if rank.state != "completed":
+        for rank in sorted(self.ranks, key=lambda rank: ORDER.index(self.state_of(rank))):
+            if self.state_of(rank) != "completed":
                 why = self.exits.get(rank.rank) or rank.last("end").get("message") or "its records end early"
-                tail = (
-                    f"; its last output: {rank.log_tail}" if rank.state in {"died", "error"} and rank.log_tail else ""
-                )
-                parts.append(f"rank {rank.rank} {rank.state}: {why}{tail}")
-        missing = sorted(set(range(int(self.start.get("world_size", 1)))) - {rank.rank for rank in self.ranks})
-        parts += [f"rank {n} left no record{': ' + self.exits[n] if n in self.exits else ''}" for n in missing]
+                tail = _shown(rank.log_tail) if rank.state in {"died", "error"} else ""
+                parts.append(f"rank {rank.rank} {self.state_of(rank)}: {why}{tail}")
+        for n in self._missing:
+            why = f": {self.exits[n]}" if self.exits.get(n) else ""
+            parts.append(f"rank {n} left no record{why}{_shown(_tail(self.folder / f'rank{n}.log'))}")
         return "; ".join(parts)
 
     @cached_property
@@ -105,12 +130,29 @@ class Run:
 
 
 def read_run(folder: Path, exits: dict[int, str] | None = None) -> Run:
-    """Read a run folder; a folder without any record is a UsageError."""
+    """Read a run folder; a folder without any record is a UsageError, unless its launcher gives the ``exits``."""
     files = sorted(folder.glob("rank*.jsonl")) if folder.is_dir() else []
-    ranks = [_read_rank(path) for path in files if path.stem.removeprefix("rank").isdigit()]
-    if not ranks and exits is None:
+    ranks = [_read_rank(path) for path in files if path.stem.removeprefix("rank").isdecimal()]
+    exits = _read_exits(folder / EXITS) if exits is None else exits
+    if not ranks and not exits:
         raise UsageError(f"{folder}: no run folder: it has no rank0.jsonl")
-    return Run(folder, sorted(ranks, key=lambda rank: rank.rank), exits or {})
+    return Run(folder, sorted(ranks, key=lambda rank: rank.rank), exits)
+
+
+def write_exits(folder: Path, exits: dict[int, str]) -> None:
+    """Keep how the processes of a run ended, beside its records; nothing when all records say it themselves."""
+    if any(exits.values()):
+        # On a full disk the records say less, and that they end early.
+        with contextlib.suppress(OSError):
+            (folder / EXITS).write_text(json.dumps({str(rank): how for rank, how in exits.items()}), encoding="ascii")
+
+
+def _read_exits(path: Path) -> dict[int, str]:
+    try:
+        found = json.loads(path.read_bytes()[:MAX_LINE_BYTES])
+        return {int(rank): str(how) for rank, how in found.items()}
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return {}
 
 
 def _read_rank(path: Path) -> RankRecords:
@@ -137,9 +179,15 @@ def _records(path: Path) -> Iterator[Record | None]:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
 
 
+def _shown(tail: str) -> str:
+    return f"; its last output: {tail}" if tail else ""
+
+
 def _tail(path: Path) -> str:
     try:
-        lines = path.read_bytes()[-20_000:].decode("utf-8", errors="replace").strip().splitlines()
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - 20_000))
+            lines = file.read().decode("utf-8", errors="replace").strip().splitlines()
     except OSError:
         return ""
     told = [line.strip() for line in lines if line.strip() and "frame #" not in line]

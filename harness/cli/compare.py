@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from harness.cli.parts import known_part
 from harness.cli.terminal import say, table
 from harness.config import RunOptions, add_run_flags, argv, spec_from_args
 from harness.devices.kinds import resolved
@@ -30,10 +31,12 @@ KEPT = ("val_metric", "loss")
 def run(words: list[str]) -> int:
     """Compare and print; return 0 when the comparison was carried out."""
     args = parser().parse_args(words)
-    part, values = vary(args.vary) if "=" in args.vary else (args.vary.replace("-", "_"), [])
+    part, values = vary(args.vary) if "=" in args.vary else (known_part(args.vary, "--vary"), [])
     if args.runs:
         if len(args.runs) != 2:
             raise UsageError(f"compare takes two run folders, got {len(args.runs)}")
+        if values:
+            raise UsageError(f"--vary {args.vary!r}: two run folders have their values; name the part alone")
         arms = compare_recorded(read_run(Path(args.runs[0])), read_run(Path(args.runs[1])), part)
         out = None
     else:
@@ -51,6 +54,7 @@ def parser() -> argparse.ArgumentParser:
     """Return the command line of ``compare``."""
     parser = argparse.ArgumentParser(
         prog="gpu-exam compare",
+        usage="%(prog)s [RUN RUN] [--vary PART=VALUE,VALUE] [--repeats N] [--tolerance X] [--json] [FLAGS of train.py]",
         description="Vary one part of a run, everything else equal, or compare two run folders.",
     )
     parser.add_argument("runs", nargs="*", metavar="RUN", help="two run folders that exist")

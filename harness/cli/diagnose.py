@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from harness.cli.parts import known_part
 from harness.cli.terminal import say
 from harness.diagnose.diagnosis import diagnose
 from harness.diagnose.finding import Diagnosis, Finding
@@ -25,11 +26,12 @@ def run(words: list[str]) -> int:
     )
     parser.add_argument("run", metavar="RUN", help="a run folder of train.py or compare")
     parser.add_argument("--reference", metavar="RUN", help="the same run in fp32")
-    parser.add_argument("--declared", default="precision", metavar="PART", help="the part in which the two may differ")
+    parser.add_argument("--declared", default="precision", metavar="PART,PART", help="what may differ between the two")
     parser.add_argument("--json", action="store_true", help="print JSON instead of words")
     args = parser.parse_args(words)
+    declared = [known_part(name, "--declared") for name in args.declared.split(",")]
     reference = read_run(Path(args.reference)) if args.reference else None
-    result = diagnose(Observations(read_run(Path(args.run)), reference, args.declared.replace("-", "_").split(",")))
+    result = diagnose(Observations(read_run(Path(args.run)), reference, declared))
     say(as_json(result) if args.json else as_words(result))
     return EXIT_CODES[result.status]
 

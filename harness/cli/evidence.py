@@ -1,5 +1,4 @@
-"""``gpu-exam verify`` and ``gpu-exam replay``: is the evidence intact, and do its commands give the same "
-"numbers again?"""
+"""``gpu-exam verify`` and ``replay``: is the evidence intact, and do its commands give the same numbers again?"""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ from pathlib import Path
 
 from harness.cli.terminal import say, table
 from harness.experiment.replay import ReplayResult, replay
-from harness.observe.evidence import verify
+from harness.observe.evidence import VerifyReport, verify
 
 
 def run_verify(words: list[str]) -> int:
@@ -22,7 +21,7 @@ def run_verify(words: list[str]) -> int:
         say(f"problem: {problem}")
     if result.terminal is not None:
         say(f"{result.terminal.executed} of {result.terminal.planned} planned checks executed")
-    say(f"{'intact' if result.ok else 'NOT intact'}: {result.records} records, head {result.head or 'unknown'}")
+    say(f"{'intact' if result.ok else 'NOT intact'}: {result.records} records, head {_head(result)}")
     return 0 if result.ok else 1
 
 
@@ -43,6 +42,10 @@ def run_replay(words: list[str]) -> int:
     )
     compared = [result for result in results if result.outcome != "SKIPPED"]
     return 0 if compared and all(result.outcome == "PASSED" for result in compared) else 1
+
+
+def _head(result: VerifyReport) -> str:
+    return (result.head or "unknown") if result.records else "none"
 
 
 def _row(result: ReplayResult) -> list[str]:

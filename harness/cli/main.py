@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-from harness.cli.terminal import complain, say
+from harness.cli.terminal import complain, piped, say
 from harness.errors import HarnessError
 
 COMMANDS = {
@@ -44,7 +44,7 @@ def usage() -> str:
 
 def script() -> None:
     """Entry point of the installed command."""
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(piped(main, sys.argv[1:]))
 
 
 if __name__ == "__main__":

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 MAX_COLUMN = 48
 """Characters to which columns are aligned."""
+
+EXIT_PIPE = 141
+"""What a shell reports for a program that SIGPIPE ended: 128 + 13."""
+
+
+def piped(command: Callable[[list[str]], int], words: list[str]) -> int:
+    """Run a command to its exit code; a reader of its output that has gone, such as ``head``, is no error of ours."""
+    try:
+        try:
+            return command(words)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # Python flushes once more at its exit, and would complain there.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_PIPE
 
 
 def say(text: str) -> None:

@@ -13,18 +13,28 @@ from harness.config import RunOptions, RunSpec, add_run_flags, changed, given_fl
 from harness.errors import HarnessError, UsageError
 from harness.runs import Run
 
+DESCRIPTION = "Train one workload and record everything."
+
+EXIT_INTERRUPTED = 130
+"""What a shell reports for a process that Ctrl-C ended."""
+
 
 def main(words: list[str]) -> int:
     """Run what the words say; return the exit code. A user's mistake is one sentence on stderr."""
-    parser = argparse.ArgumentParser(prog="train.py", description="Train one workload and record everything.")
+    parser = argparse.ArgumentParser(prog="train.py", description=DESCRIPTION, allow_abbrev=False)
     add_run_flags(parser)
     args = parser.parse_args(words)
+    # A scheduler's SIGTERM ends a run as Ctrl-C does: the records say so.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         spec, options = spec_from_args(args)
         return start(spec, options, devices_given="devices" in given_flags(args))
     except HarnessError as error:
         sys.stderr.write(f"train.py: error: {error}\n")
         return error.exit_code
+    except KeyboardInterrupt:
+        sys.stderr.write("train.py: interrupted; what was recorded so far is kept\n")
+        return EXIT_INTERRUPTED
 
 
 def start(spec: RunSpec, options: RunOptions, *, devices_given: bool) -> int:
@@ -38,14 +48,13 @@ def start(spec: RunSpec, options: RunOptions, *, devices_given: bool) -> int:
         raise UsageError(f"--devices {spec.devices}: the launcher started {ranks.world_size} rank(s); leave it out")
     from harness.engine.run import execute
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     spec = changed(spec, {"devices": ranks.world_size})
     return execute(spec, options, out_folder(spec, options, _started(ranks.launched)), ranks)
 
 
 def _launch(spec: RunSpec, options: RunOptions) -> int:
     from harness.devices.select import check_count, resolve_kind
-    from harness.engine.run import EXIT_CODES
+    from harness.engine.ending import EXIT_CODES
     from harness.launch import run
 
     check_count(resolve_kind(spec.device), spec.devices)

@@ -27,6 +27,7 @@ class Observation:
 
 UNITS = {
     "grad_norm_median": "2-norm",
+    "step_norm_ratio": "ratio",
     "activation_range_used": "of the format's maximum",
     "final_loss_scale": "factor",
     "scale_shift_at_resume": "octaves",
@@ -53,6 +54,7 @@ class Observations:
         self.differences = self._differences()
         self.derived = {
             "zero_grad_excess": self._zero_grad_excess(),
+            "missing_grad_excess": self._missing_grad_excess(),
             "val_regression": self._val_regression(),
             "eval_gap": self._eval_gap(),
             "scale_shift_at_resume": self._scale_shift(),
@@ -127,6 +129,11 @@ class Observations:
         mine = [(s, v) for s, v in self.run.series("sample", "zero_grad_share") if s in theirs and s < first_skip]
         return median(value - theirs[step] for step, value in mine) if mine else None
 
+    def _missing_grad_excess(self) -> float | None:
+        mine = self.run.value("missing_grad_share")
+        theirs = self.reference.value("missing_grad_share") if self.reference else None
+        return mine - theirs if mine is not None and theirs is not None else None
+
     def _val_regression(self) -> float | None:
         return self._relative_loss(self.reference.value("val_metric") if self.reference else None)
 
@@ -164,5 +171,5 @@ class Observations:
         return count / attempts if attempts and count is not None else None
 
 
-TWIN = ("zero_grad_excess", "val_regression", "undeclared_differences")
+TWIN = ("zero_grad_excess", "missing_grad_excess", "val_regression", "undeclared_differences")
 """Observations that need a reference run of the same spec in fp32."""

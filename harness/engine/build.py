@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.amp import GradScaler
 from torch.optim import Optimizer
@@ -15,6 +14,7 @@ from harness.config import RunSpec
 from harness.devices.base import Device
 from harness.engine.checkpoint import Checkpoint
 from harness.engine.data import Batches
+from harness.engine.generators import seed_all
 from harness.engine.parallel import Ranks, distribute
 from harness.engine.precision import Autocast, make_autocast, make_scaler
 from harness.engine.schedule import Schedule
@@ -49,7 +49,7 @@ def build(spec: RunSpec, workload: Workload, device: Device, ranks: Ranks) -> Pa
     def swap(part: Any, value: Any) -> Any:
         return fault.apply(part, value, spec)
 
-    torch.manual_seed(spec.seed + ranks.rank)
+    seed_all(spec.seed + ranks.rank)
     model = distribute(swap("model", workload.model.to(target)), target, ranks.world_size)
     optimizer = swap("optimizer", make_optimizer(spec.optimizer, model, spec.lr, spec.weight_decay))
     autocast = swap("autocast", make_autocast(spec, target.type))
@@ -68,6 +68,6 @@ def build(spec: RunSpec, workload: Workload, device: Device, ranks: Ranks) -> Pa
         update=swap("update", Update(model, optimizer, scaler, spec.clip_norm)),
         schedule=schedule,
         validation=swap("validation", Validation(workload, target, autocast, ranks.rank, ranks.world_size)),
-        checkpoint=swap("checkpoint", Checkpoint(model, optimizer, schedule, scaler)),
+        checkpoint=swap("checkpoint", Checkpoint(model, optimizer, schedule, scaler, spec, ranks)),
         batches=swap("batches", Batches(workload, spec, ranks.rank, ranks.world_size)),
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 from harness.config import RunSpec
+from harness.engine.callouts import call_augment, pairs
 from harness.errors import WorkloadError
 from harness.workloads.base import TensorPairs, Workload, size_of
 
@@ -33,7 +34,7 @@ class Batches:
         self.sampler = ResumableSampler(
             workload.train_data, num_replicas=world_size, rank=rank, shuffle=True, seed=spec.seed, drop_last=False
         )
-        self.loader = make_loader(workload.train_data, spec.batch_size, self.sampler, spec.num_workers)
+        self.loader = make_loader(workload.train_data, spec, self.sampler)
         self.per_epoch = len(self.sampler) // spec.batch_size
         if self.per_epoch == 0:
             raise WorkloadError(
@@ -55,28 +56,34 @@ class Batches:
             epoch, done = divmod(self.drawn, self.per_epoch)
             self.sampler.set_epoch(epoch)
             self.sampler.start = done * self.batch_size
-            for inputs, targets in self.loader:
+            for inputs, targets in pairs(self.loader):
                 self.drawn += 1
                 yield self._augmented(inputs), targets
 
     def _augmented(self, inputs: Any) -> Any:
         if self.augment is None:
             return inputs
-        return self.augment(inputs, torch.Generator().manual_seed((self.seed << 20) + self.drawn))
+        return call_augment(self.augment, inputs, torch.Generator().manual_seed((self.seed << 20) + self.drawn))
 
 
-def make_loader(dataset: Dataset[Any], batch_size: int, sampler: Any, num_workers: int = 0) -> DataLoader[Any]:
+def make_loader(dataset: Dataset[Any], spec: RunSpec, sampler: Any) -> DataLoader[Any]:
     """Return the loader of full batches; data in memory is indexed a batch at a time."""
-    if isinstance(dataset, TensorPairs):
-        return DataLoader(_BatchRows(dataset), batch_size, sampler=sampler, collate_fn=_first, drop_last=True)
+    in_memory = isinstance(dataset, TensorPairs)
     return DataLoader(
-        dataset,
-        batch_size,
+        _BatchRows(dataset) if isinstance(dataset, TensorPairs) else dataset,
+        spec.batch_size,
         sampler=sampler,
-        num_workers=num_workers,
+        collate_fn=_first if in_memory else None,
+        num_workers=spec.num_workers,
         drop_last=True,
-        persistent_workers=num_workers > 0,
+        persistent_workers=spec.num_workers > 0,
+        generator=own_generator(spec.seed),
     )
+
+
+def own_generator(seed: int) -> torch.Generator:
+    """Return a generator for a loader: without one each epoch draws from the default one, and so moves the dropout."""
+    return torch.Generator().manual_seed(seed)
 
 
 def validation_batches(
@@ -85,8 +92,10 @@ def validation_batches(
     """Return the loader over this rank's share of a split, each sample once, the last batch included."""
     indices = range(rank, size_of(dataset), world_size)
     if isinstance(dataset, TensorPairs):
-        return DataLoader(_BatchRows(dataset), batch_size, sampler=indices, collate_fn=_first)
-    return DataLoader(dataset, batch_size, sampler=indices, collate_fn=collate)
+        return DataLoader(
+            _BatchRows(dataset), batch_size, sampler=indices, collate_fn=_first, generator=own_generator(0)
+        )
+    return DataLoader(dataset, batch_size, sampler=indices, collate_fn=collate, generator=own_generator(0))
 
 
 class _BatchRows(Dataset[Any]):
@@ -113,13 +122,10 @@ def moved(value: Any, device: torch.device) -> Any:
     """Move tensors in nested tuples, lists and dicts to the device."""
     if isinstance(value, torch.Tensor):
         return value.to(device, non_blocking=True)
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {key: moved(item, device) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
-        return type(value)(moved(item, device) for item in value)
+        items = [moved(item, device) for item in value]
+        # A named tuple takes its fields one by one.
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     return value
-
-
-def call_model(model: Callable[..., Any], inputs: Any) -> Any:
-    """Call the model: a dict of inputs as keywords, anything else as one argument."""
-    return model(**inputs) if isinstance(inputs, dict) else model(inputs)

@@ -9,6 +9,7 @@ tree that it started.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import select
@@ -19,6 +20,12 @@ from typing import Any
 
 PRELOADED = ("torch._dynamo", "torch.optim.lr_scheduler", "sklearn.datasets", "harness.engine.run")
 """What almost every run imports."""
+
+PRCTL = getattr(ctypes.CDLL(None), "prctl", lambda *_: 0)
+"""A system call of Linux; where it is absent the launcher alone kills the ranks of a dead server."""
+
+PR_SET_PDEATHSIG = 1
+"""Source: linux/prctl.h."""
 
 
 def serve(answers_fd: int) -> None:
@@ -60,6 +67,7 @@ def _fork(request: dict[str, Any], answers: Any) -> int:
     if pid:
         return pid
     os.setsid()
+    _die_with_parent()
     answers.close()
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -76,9 +84,15 @@ def _fork(request: dict[str, Any], answers: Any) -> int:
         os._exit(code)
 
 
+def _die_with_parent() -> None:
+    """Ask the kernel to kill this process when the server ends in whatever way: nobody would watch it any more."""
+    PRCTL(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def _child(request: dict[str, Any]) -> int:
     """Become the rank: directory, environment, output, run."""
     os.chdir(request["cwd"])
+    os.environ.clear()
     os.environ.update(request["environment"])
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
@@ -89,12 +103,17 @@ def _child(request: dict[str, Any]) -> int:
     from harness.config import RunOptions, RunSpec
     from harness.engine.parallel import ranks_from_environment
     from harness.engine.run import execute
+    from harness.errors import HarnessError
     from harness.strict_yaml import typed
 
     spec = typed(request["spec"], RunSpec, "request")
     options = typed(request["options"], RunOptions, "request")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    return execute(spec, options, Path(request["folder"]), ranks_from_environment())
+    try:
+        return execute(spec, options, Path(request["folder"]), ranks_from_environment())
+    except HarnessError as error:  # it could not even begin to record
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
 
 
 def _wake_on_child_exit() -> int:

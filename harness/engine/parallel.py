@@ -66,6 +66,18 @@ def bare(model: nn.Module) -> nn.Module:
     return model.module if isinstance(model, DistributedDataParallel) else model
 
 
+def synchronized(model: nn.Module) -> nn.Module:
+    """Return the model without its wrapper, its buffers as on rank 0: every rank evaluates the same model.
+
+    The wrapper would send the buffers in each forward pass, and hang where one rank has a batch more to evaluate.
+    """
+    plain = bare(model)
+    if plain is not model:
+        for buffer in plain.buffers():
+            dist.broadcast(buffer, 0)
+    return plain
+
+
 def no_reduction(model: nn.Module, last: bool) -> AbstractContextManager[object]:
     """Skip the gradient all-reduce for all but the last micro-batch of a step."""
     if last or not isinstance(model, DistributedDataParallel):

@@ -7,15 +7,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from harness.config import RunOptions, RunSpec, changed, public_fields
 from harness.devices.base import Device
 from harness.devices.select import check_count, open_device, resolve_kind
 from harness.engine.build import Parts, build
+from harness.engine.ending import EXIT_CODES, alarm, state_of
 from harness.engine.parallel import Ranks, bare, join, leave
 from harness.engine.precision import Autocast, set_matmul_format
-from harness.engine.train import DivergedError, Loop, OutOfTimeError
+from harness.engine.train import Loop
 from harness.engine.validation import Validation
 from harness.engine.workload import data_hash, explained, load_workload
 from harness.errors import HarnessError, UsageError
@@ -24,50 +23,35 @@ from harness.observe.environment import fingerprint
 from harness.observe.recorder import Recorder
 from harness.observe.standard import Watch
 
-EXIT_CODES = {"completed": 0, "diverged": 1, "oom": 1, "error": 1, "refused": 2, "timeout": 124, "interrupted": 130}
-"""State of a run -> exit code of its process."""
-
 
 def execute(spec: RunSpec, options: RunOptions, folder: Path, ranks: Ranks) -> int:
     """Run one rank of a spec; return the exit code. The folder holds everything, however it ends."""
     recorder = Recorder(folder, ranks.rank)
     watch = Watch(spec.observe)
-    state, message = "error", "ended without a reason"
+    failure: BaseException | None = None
     try:
-        _train(spec, options, folder, ranks, recorder, watch)
-        state, message = "completed", ""
+        with alarm(options.time_limit_s):
+            _train(spec, options, folder, ranks, recorder, watch)
     except BaseException as error:  # the process boundary: however a run ends, its last record says how
-        state, message = state_of(error), " ".join(str(error).split())[:1000] or type(error).__name__
-        if state == "error" and not isinstance(error, HarnessError):
-            raise
-    finally:
-        watch.stop()
+        failure = error
+    watch.stop()
+    state, message = _told(failure)
+    try:
         recorder.write("end", state=state, message=message, summary=watch.result | watch.summary())
-        recorder.close()
+    except HarnessError as error:  # the disk is full: what this record would have said is said on stderr
+        state, message = (state, message) if failure else ("error", str(error))
+    recorder.close()
+    if failure and state == "error" and not isinstance(failure, HarnessError):
+        raise failure
     if message and ranks.rank == 0:
         sys.stderr.write(f"{state}: {message}\n")
     return EXIT_CODES[state]
 
 
-def state_of(error: BaseException) -> str:
-    """Return the state that an exception leaves a run in."""
-    if isinstance(error, KeyboardInterrupt):
-        return "interrupted"
-    if isinstance(error, DivergedError):
-        return "diverged"
-    if isinstance(error, OutOfTimeError):
-        return "timeout"
-    if isinstance(error, UsageError):
-        return "refused"
-    return "oom" if is_out_of_memory(error) else "error"
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Tell a failed allocation from other errors."""
-    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
-        return True
-    text = str(error)
-    return "can't allocate memory" in text or "Cannot allocate memory" in text or "out of memory" in text
+def _told(failure: BaseException | None) -> tuple[str, str]:
+    if failure is None:
+        return "completed", ""
+    return state_of(failure), " ".join(str(failure).split())[:1000] or type(failure).__name__
 
 
 def _train(spec: RunSpec, options: RunOptions, folder: Path, ranks: Ranks, recorder: Recorder, watch: Watch) -> None:
@@ -81,8 +65,10 @@ def _train(spec: RunSpec, options: RunOptions, folder: Path, ranks: Ranks, recor
         raise UsageError(refusal)
     set_matmul_format(spec.precision)
     join(ranks, device.backend)
-    workload = load_workload(spec.workload, spec.size, spec.seed)
-    recorder.write("start", **_start(spec, ranks, device), data_hash=data_hash(workload), **_shape(workload))
+    with explained(spec.workload):
+        workload = load_workload(spec.workload, spec.size, spec.seed)
+        about = _shape(workload) | {"data_hash": data_hash(workload)}
+    recorder.write("start", **_start(spec, ranks, device), **about)
     if spec.memory_limit_mb:
         device.limit_memory(spec.memory_limit_mb * 2**20)
     watch.start()
@@ -103,7 +89,7 @@ def _segments(loop: Loop, workload: Any, ranks: Ranks, folder: Path) -> Parts:
         loop.restore(parts, Path(spec.resume))
     if spec.restart_at:
         loop.run(parts, spec.restart_at, folder)
-        path = folder / f"restart-rank{ranks.rank}.pt"
+        path = folder / "restart.pt"
         loop.save(parts, path)
         parts = _fresh(loop, load_workload(spec.workload, spec.size, spec.seed), ranks)
         loop.restore(parts, path)

@@ -12,24 +12,18 @@ from torch import Tensor
 from harness.config import RunOptions, RunSpec
 from harness.devices.base import Device
 from harness.engine.build import Parts
-from harness.engine.data import call_model, moved
+from harness.engine.callouts import call_loss, call_model
+from harness.engine.data import moved
+from harness.engine.ending import DivergedError, OutOfTimeError
 from harness.engine.parallel import no_reduction
 from harness.engine.stopwatch import Stopwatch
-from harness.errors import HarnessError, WorkloadError
+from harness.errors import UsageError
 from harness.observe.recorder import Recorder
 from harness.observe.standard import Watch
 
 NONFINITE_LINES = 3
 """Log lines in a row with a non-finite loss before a run counts as diverged: one can be a step that the "
 "scaler skips."""
-
-
-class DivergedError(HarnessError):
-    """The loss stayed non-finite."""
-
-
-class OutOfTimeError(HarnessError):
-    """The run's time limit passed."""
 
 
 class Loop:
@@ -50,35 +44,34 @@ class Loop:
         self.stopwatch.resume()
         while self.step < until:
             self.step += 1
-            loss = self.forward_backward(parts, batches)
+            losses = self.forward_backward(parts, batches)
             taken = parts.update()
             parts.schedule.advance(taken)
 
             last = self.step == self.spec.max_steps
             if last or self.due(self.options.log_interval):
                 # Reading the loss waits for the device: only here, never in a step in between.
-                self.log(parts, loss.item())
+                self.log(parts, torch.stack(losses).mean().item())
             if last or self.due(self.spec.val_interval):
                 self.validate(parts)
             if self.due(self.spec.checkpoint_interval):
                 self.save(parts, folder / f"step{self.step}.pt")
         self.stopwatch.tick(self.step)
 
-    def forward_backward(self, parts: Parts, batches: Iterator[tuple[object, object]]) -> Tensor:
-        """Add up the gradients of all micro-batches of one step; return the mean loss, still on the device."""
-        total = torch.zeros((), device=self.device.torch_device)
+    def forward_backward(self, parts: Parts, batches: Iterator[tuple[object, object]]) -> list[Tensor]:
+        """Add up the gradients of all micro-batches of one step; return their losses, still on the device."""
+        losses = []
         share = self.spec.loss_weight / self.spec.grad_accum
         for micro in range(self.spec.grad_accum):
             inputs, targets = moved(next(batches), self.device.torch_device)
             # Only the last micro-batch of a step needs the all-reduce.
             with no_reduction(parts.model, last=micro + 1 == self.spec.grad_accum):
                 with parts.autocast():
-                    loss = parts.loss(call_model(parts.model, inputs), targets)
-                if loss.dim():
-                    raise WorkloadError(f"loss must return a scalar, got shape {tuple(loss.shape)}")
-                parts.scaler.scale(loss * share).backward()
-            total += loss.detach() / self.spec.grad_accum
-        return total
+                    loss = call_loss(parts.loss, call_model(parts.model, inputs), targets)
+                weighted = loss if share == 1 else loss * share
+                parts.scaler.scale(weighted).backward()
+            losses.append(loss.detach())
+        return losses
 
     def log(self, parts: Parts, loss: float) -> None:
         """Record loss, throughput and what the observers sampled."""
@@ -123,6 +116,10 @@ class Loop:
         """Continue where a checkpoint stopped."""
         position = parts.checkpoint.load(path)
         self.step = int(position["step"])
+        if self.step >= self.spec.max_steps:
+            raise UsageError(
+                f"--resume {path}: it is at step {self.step}; max_steps={self.spec.max_steps} leaves nothing"
+            )
         parts.batches.start_at(int(position["batches"]))
         self.stopwatch.start_at(self.step)
         saved, live = position["loss_scale"], parts.scaler.get_scale()

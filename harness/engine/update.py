@@ -27,15 +27,26 @@ class Update:
     def __init__(self, model: nn.Module, optimizer: Optimizer, scaler: GradScaler, clip_norm: float) -> None:
         self.model, self.optimizer, self.scaler, self.clip_norm = model, optimizer, scaler, clip_norm
         self.counter = StepCounter(optimizer)
+        self.sparse: list[nn.Parameter] | None = None
+        """The parameters with sparse gradients, known from the first update on."""
 
     def __call__(self) -> bool:
         """Do one update; return whether the optimizer took it."""
         before = self.counter.taken
+        self.densify()
         self.prepare()
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.optimizer.zero_grad(set_to_none=True)
         return self.counter.taken > before
+
+    def densify(self) -> None:
+        """Make sparse gradients dense: clipping and AdamW know no others."""
+        if self.sparse is None:
+            self.sparse = [p for p in self.model.parameters() if p.grad is not None and p.grad.is_sparse]
+        for parameter in self.sparse:
+            if parameter.grad is not None:
+                parameter.grad = parameter.grad.to_dense()
 
     def prepare(self) -> None:
         """Bring the gradients to their true size, then bound their norm."""

@@ -9,9 +9,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from harness.engine.data import call_model, moved, validation_batches
+from harness.engine.callouts import batch_size, call_metric, call_model, pairs
+from harness.engine.data import moved, validation_batches
+from harness.engine.parallel import synchronized
 from harness.engine.precision import Autocast
-from harness.errors import WorkloadError
 from harness.workloads.base import Workload
 
 
@@ -23,52 +24,49 @@ class Validation:
     ) -> None:
         self.workload, self.device, self.autocast, self.world_size = workload, device, autocast, world_size
         self.standard_error = float("nan")
-        """Of the last mean, from the spread over the samples."""
+        """Of the last mean, from the spread over the samples, or over the batches when the metric is a batch's mean."""
         self.loader = validation_batches(workload.val_data, 256, rank, world_size)
 
     def __call__(self, model: nn.Module) -> float:
         """Return the mean of the metric over all samples of all ranks."""
-        model.eval()
+        plain = synchronized(model)
+        plain.eval()
         try:
             with torch.no_grad():
-                return self.reduced(self.total(self.evaluated(model)))
+                return self.reduced(self.total(self.evaluated(plain)))
         finally:
-            model.train()
+            plain.train()
 
     def evaluated(self, model: nn.Module) -> nn.Module:
         """Return the model that is evaluated."""
         return model
 
     def total(self, model: nn.Module) -> Tensor:
-        """Return (sum of the values, number of values, sum of their squares) over this rank's samples, in float64."""
-        sums = torch.zeros(3, dtype=torch.float64, device=self.device)
-        for inputs, targets in self.loader:
-            values = self.values(model, inputs, targets).double()
-            sums += torch.stack([values.sum(), torch.ones_like(values).sum(), values.square().sum()])
+        """Return this rank's sums in float64: values, number of samples, squares, number of independent values."""
+        sums = torch.zeros(4, dtype=torch.float64, device=self.device)
+        for inputs, targets in pairs(self.loader):
+            values = self.values(model, inputs, targets)
+            # A mean that stands for its whole batch is one value: repeating it has left its stride at 0.
+            independent = 1 if values.stride(0) == 0 else len(values)
+            wide = values.double()
+            sums += torch.stack(
+                [wide.sum(), wide.new_tensor(len(wide)), wide.square().sum(), wide.new_tensor(independent)]
+            )
         return sums
 
     def values(self, model: nn.Module, inputs: Any, targets: Any) -> Tensor:
         """Return the metric of each sample of one batch, shape (batch,)."""
         inputs, targets = moved(inputs, self.device), moved(targets, self.device)
         with self.autocast():
-            value = torch.as_tensor(self.workload.metric(call_model(model, inputs), targets))
-        if value.dim() == 0:
-            return value.to(self.device).expand(_count(targets))
-        if value.dim() != 1:
-            raise WorkloadError(f"metric must return shape (batch,) or (), got {tuple(value.shape)}")
-        return value.to(self.device)
+            value = call_metric(self.workload.metric, call_model(model, inputs), targets).to(self.device)
+        return value if value.dim() else value.expand(batch_size(targets) or 1)
 
     def reduced(self, sums: Tensor) -> float:
         """Return the mean over all ranks."""
         if self.world_size > 1:
             dist.all_reduce(sums)
-        total, count, squares = sums.tolist()
+        total, count, squares, independent = sums.tolist()
         mean = total / count
-        self.standard_error = math.sqrt(max(0.0, squares / count - mean**2) / count)
+        variance = squares / count - mean**2
+        self.standard_error = math.sqrt(max(variance, 0.0) / independent) if independent > 1 else float("nan")
         return float(mean)
-
-
-def _count(targets: Any) -> int:
-    while isinstance(targets, (tuple, list, dict)):
-        targets = next(iter(targets.values() if isinstance(targets, dict) else targets))
-    return len(targets)

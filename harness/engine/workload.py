@@ -6,16 +6,19 @@ import hashlib
 import importlib.util
 import inspect
 import sys
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from harness.engine.blame import is_users, where
+from harness.engine.ending import is_out_of_memory
+from harness.engine.generators import seed_all, set_aside
 from harness.errors import HarnessError, WorkloadError
 from harness.registry import Registry
 from harness.workloads.base import TensorPairs, Workload, as_workload, size_of
@@ -31,15 +34,20 @@ def is_user_workload(name: str) -> bool:
     return ".py" in name or "/" in name
 
 
+def file_of(name: str) -> Path | None:
+    """Return the file of a user's workload, None for a built-in one."""
+    return Path(name.rpartition(":")[0]).expanduser().resolve() if is_user_workload(name) else None
+
+
 def load_workload(name: str, size: str, seed: int) -> Workload:
     """Build the workload with torch's generators seeded; every failure names the part and the place."""
-    torch.manual_seed(seed)
+    seed_all(seed)
     if not is_user_workload(name):
         return WORKLOADS.load(name)(size)
     path, _, factory_name = name.rpartition(":")
     if not path.endswith(".py") or not factory_name.isidentifier():
         raise WorkloadError(f"--workload {name!r}: expected a built-in name or path.py:FACTORY")
-    factory = getattr(_import_file(Path(path)), factory_name, None)
+    factory = getattr(_import_file(Path(path).expanduser().resolve()), factory_name, None)
     if not callable(factory):
         raise WorkloadError(f"--workload: {path} has no function {factory_name!r}")
     return as_workload(_call(factory, name, {"size": size, "seed": seed}), name)
@@ -50,20 +58,22 @@ def explained(name: str) -> Iterator[None]:
     """Turn what a user's own code raises during training into one sentence with its line."""
     try:
         yield
-    except (HarnessError, MemoryError, torch.OutOfMemoryError):
+    except WorkloadError as error:
+        told = str(error)
+        raise WorkloadError(told if name in told or told.startswith("--") else f"{name}: {told}") from error
+    except HarnessError:
         raise
-    except Exception as error:  # a user's model can raise anything; ours keeps its traceback
-        path = Path(name.rpartition(":")[0])
-        if not is_user_workload(name) or not _passes_through(error, path):
+    except (Exception, SystemExit) as error:  # a user's model can raise anything; ours keeps its traceback
+        path = file_of(name)
+        if path is None or is_out_of_memory(error) or not is_users(error, path):
             raise
-        raise WorkloadError(f"{name}: {_where(error, path)}") from error
+        raise WorkloadError(f"{name}: {where(error, path)}") from error
 
 
 def data_hash(workload: Workload) -> str:
     """Return 12 hex digits over training and validation data, independent of the run's seed."""
     sha = hashlib.sha256()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with set_aside(0):
         for dataset in (workload.train_data, workload.val_data):
             sha.update(str(size_of(dataset)).encode())
             for value in _hashed_values(dataset):
@@ -72,7 +82,6 @@ def data_hash(workload: Workload) -> str:
 
 
 def _import_file(path: Path) -> ModuleType:
-    path = path.expanduser().resolve()
     if not path.is_file():
         raise WorkloadError(f"--workload: no file {path}")
     spec = importlib.util.spec_from_file_location(f"user_workload_{path.stem}", path)
@@ -85,14 +94,17 @@ def _import_file(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except HarnessError:
         raise
-    except Exception as error:  # a user's file can raise anything: his mistake, told in one sentence
-        raise WorkloadError(f"--workload: {path} cannot be imported: {_where(error, path)}") from error
+    except (Exception, SystemExit) as error:  # a user's file can raise anything: his mistake, told in one sentence
+        raise WorkloadError(f"--workload: {path} cannot be imported: {where(error, path)}") from error
     return module
 
 
 def _call(factory: Callable[..., Any], name: str, offered: dict[str, Any]) -> Any:
     """Call a factory with those of ``size`` and ``seed`` that it takes."""
-    parameters = inspect.signature(factory).parameters
+    try:
+        parameters = inspect.signature(factory).parameters
+    except (TypeError, ValueError) as error:
+        raise WorkloadError(f"{name}: the factory must be a function of nothing, 'size' or 'seed': {error}") from error
     accepted = {key: value for key, value in offered.items() if key in parameters}
     needed = [
         p.name
@@ -106,24 +118,11 @@ def _call(factory: Callable[..., Any], name: str, offered: dict[str, Any]) -> An
         return factory(**accepted)
     except HarnessError as error:
         raise WorkloadError(f"{name}: {error}") from error
-    except Exception as error:  # a user's factory can raise anything: his mistake, told in one sentence
-        raise WorkloadError(f"{name}: the factory failed: {_where(error, Path(name.rpartition(':')[0]))}") from error
-
-
-def _where(error: Exception, path: Path) -> str:
-    """Say what was raised and the last line of the user's own file that was involved."""
-    lines = _lines(error, path)
-    line = lines[-1] if lines else getattr(error, "lineno", None)
-    return f"{type(error).__name__}: {error}" + (f" ({path.name}, line {line})" if line else "")
-
-
-def _lines(error: Exception, path: Path) -> list[int]:
-    frames = traceback.extract_tb(error.__traceback__)
-    return [frame.lineno or 0 for frame in frames if Path(frame.filename).name == path.name]
-
-
-def _passes_through(error: Exception, path: Path) -> bool:
-    return bool(_lines(error, path))
+    except (Exception, SystemExit) as error:  # a user's factory can raise anything: his mistake, told in one sentence
+        if is_out_of_memory(error):
+            raise
+        path = Path(name.rpartition(":")[0]).expanduser().resolve()
+        raise WorkloadError(f"{name}: the factory failed: {where(error, path)}") from error
 
 
 def _hashed_values(dataset: Any) -> list[bytes]:
@@ -135,9 +134,13 @@ def _hashed_values(dataset: Any) -> list[bytes]:
 
 def _raw(value: Any) -> bytes:
     if isinstance(value, Tensor):
-        return value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+        plain = value.detach().cpu()
+        dense = plain if plain.layout == torch.strided else plain.to_dense()
+        return dense.contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+    if isinstance(value, np.ndarray):
+        return value.tobytes()
     if isinstance(value, (tuple, list)):
         return b"".join(_raw(item) for item in value)
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return b"".join(str(key).encode() + _raw(value[key]) for key in value)
     return repr(value).encode()

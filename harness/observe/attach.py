@@ -19,8 +19,11 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from harness.observe.base import Observer, is_live
 
-FIRST_SAMPLES = (1, 2, 4, 8)
+FIRST_SAMPLES = (1, 2, 5, 10, 20, 50)
 """Steps sampled at the start, where a run goes wrong or does not."""
+
+
+EVENTS = tuple(name for name in vars(Observer) if name.startswith("on_"))
 
 
 class Attachment:
@@ -30,22 +33,21 @@ class Attachment:
         self.observers = list(observers)
         self.interval = interval
         self.attempts = 0
+        self.sampled = self.samples(1)
+        """Whether the attempt under way is looked at closely."""
         self.notes: list[str] = []
+        self._all = {event: [o for o in self.observers if _overrides(o, event)] for event in EVENTS}
+        self._always = {event: [o for o in found if not o.sampled_only] for event, found in self._all.items()}
         self._busy = False
         self._step_reported = False
         self._forward: Any = None
         self._undo: list[Callable[[], None]] = []
         self._attach()
-        self._watch_forward(self.samples(1))
+        self._watch_forward(self.sampled)
 
     def samples(self, step: int) -> bool:
         """Tell whether the attempt ``step`` (from 1) is one of those looked at closely."""
         return step in FIRST_SAMPLES or step % self.interval == 0
-
-    @property
-    def sampled(self) -> bool:
-        """Whether the attempt under way is looked at closely."""
-        return self.samples(self.attempts + 1)
 
     def read(self) -> list[dict[str, Any]]:
         """Return the new sample records of all observers."""
@@ -68,20 +70,29 @@ class Attachment:
         """Pass an event to every observer, unless an observer caused it."""
         if self._busy:
             return
-        for observer in list(self.observers):
-            self._guarded(observer, event, *args)
+        if not self.sampled:
+            for observer in tuple(self._always[event]):
+                self._guarded(observer, event, *args)
+            return
+        with torch.no_grad():
+            for observer in tuple(self._all[event]):
+                self._guarded(observer, event, *args)
 
     def _guarded(self, observer: Observer, event: str, *args: Any) -> Any:
         self._busy = True
         try:
-            with torch.no_grad():
-                return getattr(observer, event)(*args)
+            return getattr(observer, event)(*args)
         except Exception as error:  # an observer must never end somebody's training
-            self.observers.remove(observer)
+            self._drop(observer)
             self.notes.append(f"{type(observer).__name__} stepped aside in {event}: {type(error).__name__}: {error}")
             return None
         finally:
             self._busy = False
+
+    def _drop(self, observer: Observer) -> None:
+        for group in (self.observers, *self._all.values(), *self._always.values()):
+            if observer in group:
+                group.remove(observer)
 
     def _attach(self) -> None:
         pre = register_optimizer_step_pre_hook(lambda optimizer, _a, _k: self.tell("on_optimizer_step", optimizer))
@@ -100,7 +111,7 @@ class Attachment:
             self._wrap(cls, "step", after=lambda _r, scheduler, *_a, **_k: self.tell("on_schedule", scheduler))
         for name in ("clip_grad_norm_", "clip_grad_value_"):
             for module in (torch.nn.utils, torch.nn.utils.clip_grad):
-                self._wrap(module, name, after=self._after_clip)
+                self._wrap_clip(module, name)
 
     def _if_live(self, event: str, scaler: GradScaler, *args: Any) -> None:
         if is_live(scaler):
@@ -122,11 +133,8 @@ class Attachment:
     def _end_attempt(self) -> None:
         self.attempts += 1
         self.tell("on_attempt_end", self.attempts)
+        self.sampled = self.samples(self.attempts + 1)
         self._watch_forward(self.sampled)
-
-    def _after_clip(self, result: Any, parameters: Any, max_norm: Any = 0.0, *_args: Any, **_kwargs: Any) -> None:
-        clipped = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-        self.tell("on_clip", clipped, float(max_norm), result if isinstance(result, Tensor) else None)
 
     def _after_mode(self, _result: Any, module: nn.Module, mode: bool = True) -> None:
         if not mode and not self._busy:
@@ -164,6 +172,21 @@ class Attachment:
         setattr(owner, name, wrapper)
         self._undo.append(functools.partial(setattr, owner, name, original))
 
+    def _wrap_clip(self, owner: Any, name: str) -> None:
+        original = vars(owner)[name]
+
+        @functools.wraps(original)
+        def wrapper(parameters: Any, *args: Any, **kwargs: Any) -> Any:
+            # A generator can be read once only, and the observers need the parameters too.
+            listed = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+            result = original(listed, *args, **kwargs)
+            limit = args[0] if args else kwargs.get("max_norm", kwargs.get("clip_value"))
+            self.tell("on_clip", listed, limit, result if isinstance(result, Tensor) else None)
+            return result
+
+        setattr(owner, name, wrapper)
+        self._undo.append(functools.partial(setattr, owner, name, original))
+
 
 def _scheduler_classes() -> list[type]:
     """Return every scheduler class that has a ``step`` of its own."""
@@ -171,3 +194,8 @@ def _scheduler_classes() -> list[type]:
     for cls in found:
         found += [sub for sub in cls.__subclasses__() if sub not in found]
     return [cls for cls in found if "step" in vars(cls)]
+
+
+def _overrides(observer: Observer, event: str) -> bool:
+    """Tell whether an observer listens to an event: the others are not called for it."""
+    return getattr(type(observer), event) is not getattr(Observer, event)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.amp import GradScaler
 from torch.optim import Optimizer
 
-from harness.observe.base import Observer, dense, trainable
+from harness.observe.base import Observer, dense, picked, trainable
 
 
 class Gradients(Observer):
@@ -18,28 +18,29 @@ class Gradients(Observer):
 
     ``grad_norm``            norm over all parameters at the step (after unscale and clip)
     ``zero_grad_share``      exact zeros / elements, 0 to 1; judge it only as the excess over an fp32 twin
+    ``missing_grad_share``   elements of trainable parameters without any gradient / all trainable ones, 0 to 1
     ``nonfinite_grad_share`` inf or NaN / elements at the attempt, taken or skipped
     """
 
-    def __init__(self, sampled: Callable[[], bool]) -> None:
-        self.sampled = sampled
+    sampled_only = True
+
+    def __init__(self) -> None:
         self.pending: list[tuple[int, dict[str, Tensor]]] = []
         self.history: list[dict[str, Any]] = []
         self.current: dict[str, Tensor] = {}
 
     def on_scaler_step(self, scaler: GradScaler, optimizer: Optimizer) -> None:
         """Look at what may make the scaler skip."""
-        if self.sampled():
-            self.current |= {"nonfinite_grad_share": share(optimizer, lambda g: ~torch.isfinite(g))}
+        self.current["nonfinite_grad_share"] = nonfinite_share(picked(gradients(optimizer)))
 
     def on_optimizer_step(self, optimizer: Optimizer) -> None:
         """Look at what the optimizer is about to use."""
-        if not self.sampled():
-            return
-        self.current["grad_norm"] = total_norm(optimizer)
-        self.current["zero_grad_share"] = share(optimizer, lambda g: g == 0)
-        if "nonfinite_grad_share" not in self.current:
-            self.current["nonfinite_grad_share"] = share(optimizer, lambda g: ~torch.isfinite(g))
+        found = gradients(optimizer)
+        values = picked(found)
+        self.current["grad_norm"] = total_norm(found)
+        self.current["missing_grad_share"] = torch.tensor(missing_share(optimizer))
+        self.current["zero_grad_share"] = (values == 0).float().mean()
+        self.current.setdefault("nonfinite_grad_share", nonfinite_share(values))
 
     def on_attempt_end(self, step: int) -> None:
         """Keep the sample of this attempt."""
@@ -60,26 +61,35 @@ class Gradients(Observer):
         return {
             "grad_norm_median": median(self.history, "grad_norm"),
             "zero_grad_share": median(self.history, "zero_grad_share"),
+            "missing_grad_share": median(self.history, "missing_grad_share"),
             "nonfinite_grad_share": largest(self.history, "nonfinite_grad_share"),
         }
 
 
-def total_norm(optimizer: Optimizer) -> Tensor:
-    """Return the 2-norm over all gradients of an optimizer, in fp32."""
-    norms = [
-        torch.linalg.vector_norm(dense(p.grad), dtype=torch.float32) for p in trainable(optimizer) if p.grad is not None
-    ]
-    return torch.linalg.vector_norm(torch.stack(norms)) if norms else torch.zeros(())
+def gradients(optimizer: Optimizer) -> list[Tensor]:
+    """Return the gradients of an optimizer's parameters; of sparse ones the values that are stored."""
+    return [dense(p.grad) for p in trainable(optimizer) if p.grad is not None and p.grad.numel()]
 
 
-def share(optimizer: Optimizer, condition: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return the share of gradient elements that fulfil a condition, 0 to 1."""
-    counts, total = [], 0
-    for parameter in trainable(optimizer):
-        values = dense(parameter.grad)  # type: ignore[arg-type]
-        counts.append(condition(values).sum())
-        total += values.numel()
-    return torch.stack(counts).sum() / total if total else torch.zeros(())
+def missing_share(optimizer: Optimizer) -> float:
+    """Return the share of trainable elements whose parameter has no gradient, 0 to 1."""
+    parameters = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
+    total = sum(p.numel() for p in parameters)
+    return sum(p.numel() for p in parameters if p.grad is None) / total if total else 0.0
+
+
+def total_norm(grads: list[Tensor]) -> Tensor:
+    """Return the 2-norm over all gradients; each tensor's norm is taken in its own format, as clipping does."""
+    if not grads:
+        return torch.zeros(())
+    norms: Sequence[Tensor] = torch._foreach_norm(grads)  # noqa: SLF001 - what torch.nn.utils.clip_grad_norm_ uses itself
+    total: Tensor = torch.linalg.vector_norm(torch.stack([norm.float().to(grads[0].device) for norm in norms]))
+    return total
+
+
+def nonfinite_share(values: Tensor) -> Tensor:
+    """Return the share of inf and NaN, 0 to 1."""
+    return 1 - torch.isfinite(values).float().mean()
 
 
 def median(history: list[dict[str, Any]], name: str) -> float | None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
-from harness.errors import UsageError
+from harness.errors import HarnessError, UsageError
 from harness.observe.clock import utc_now
 
 FORMATS: dict[str, Callable[[dict[str, Any]], str]] = {
@@ -22,6 +24,10 @@ FORMATS: dict[str, Callable[[dict[str, Any]], str]] = {
 """The records that are printed, and how."""
 
 
+class OutputClosedError(HarnessError):
+    """Nobody reads the printed lines any more, as after ``train.py | head``."""
+
+
 class Recorder:
     """Appends records to ``rank<N>.jsonl``; rank 0 prints those that have a text form."""
 
@@ -32,22 +38,38 @@ class Recorder:
             self.file: IO[str] = path.open("x", encoding="utf-8")
         except FileExistsError as error:
             raise UsageError(f"--out {folder}: it already holds a run; name a folder that does not") from error
-        except OSError as error:
-            raise UsageError(f"--out {folder}: cannot be written: {error.strerror}") from error
+        except (OSError, ValueError) as error:  # a name with a zero byte is a ValueError
+            reason = getattr(error, "strerror", None) or error
+            raise UsageError(f"--out {folder}: cannot be written: {reason}") from error
         self.echo = rank == 0
 
     def write(self, event: str, **values: Any) -> None:
         """Write one record and flush it: what happened stays known when the process dies."""
         record = {"event": event, "time": utc_now(), **values}
-        self.file.write(json.dumps(standard(record)) + "\n")
-        self.file.flush()
+        try:
+            self.file.write(json.dumps(standard(record)) + "\n")
+            self.file.flush()
+        except OSError as error:
+            raise HarnessError(f"{self.file.name} cannot be written: {error.strerror}") from error
         if self.echo and event in FORMATS:
-            sys.stdout.write(FORMATS[event](record) + "\n")
-            sys.stdout.flush()
+            _print(FORMATS[event](record))
 
     def close(self) -> None:
-        """Close the file."""
-        self.file.close()
+        """Close the file; what a full disk did not take is lost, and was said."""
+        with contextlib.suppress(OSError):
+            self.file.close()
+
+
+def _print(line: str) -> None:
+    try:
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+    except OSError as error:
+        # Whatever is still in the buffer would fail again when the process ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            raise OutputClosedError("standard output was closed by its reader") from error
+        raise HarnessError(f"standard output cannot be written: {error.strerror}") from error
 
 
 def standard(value: Any) -> Any:
@@ -67,7 +89,10 @@ def number(value: Any) -> float | None:
         return None
     if isinstance(value, str) and value not in {"nan", "inf", "-inf"}:
         return None
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        return None
 
 
 def _number(value: float) -> str:

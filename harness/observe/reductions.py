@@ -2,14 +2,14 @@
 
 A dispatch mode repeats every 16-bit reduction in float64 and follows scalars that are added up one
 by one. The backward pass is left out: its overflows are the loss scaler's business. This costs more
-than a few per cent, so it is only on when all observers are asked for.
+than a few per cent, so it is only on when all observers are asked for. What must see every operation
+shares this mode.
 """
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +19,23 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakIdKeyDictionary
 
 from harness.observe.base import Observer
+from harness.observe.overflows import Overflows
 from harness.observe.updates import HALF
 
 aten = torch.ops.aten
 SUMS = {aten.sum.default, aten.sum.dim_IntList, aten.mean.default, aten.mean.dim, aten.cumsum.default}
 NORMS = {aten.linalg_vector_norm.default, aten.norm.Scalar, aten.norm.ScalarOpt_dim}
 ADDS = {aten.add.Tensor, aten.add_.Tensor}
+COPIES = {aten.detach.default, aten.alias.default, aten.clone.default}
+
+SMALLEST = {torch.float16: 2.0**-24, torch.bfloat16: 2.0**-133}
+"""Smallest positive number of a format (IEEE 754 binary16; bfloat16 has fp32's exponents and 7 mantissa bits)."""
 
 MAX_ELEMENTS = 2**22
 """Larger tensors are not repeated in float64: 32 MiB of scratch is the most that the observer may take."""
+
+MAX_PENDING = 1000
+"""Reductions kept on the device before they are looked at: looking waits for it."""
 
 PACKAGES = (
     str(Path(torch.__file__).parent),
@@ -40,16 +48,19 @@ PACKAGES = (
 class Reductions(Observer, TorchDispatchMode):
     """The largest error of a 16-bit reduction against the same reduction in float64.
 
-    ``reduction_error``  |result - exact| / (the same reduction over absolute values); inf when only the
-                         16-bit result is not finite; 0 when no 16-bit reduction was seen
+    ``reduction_error``  |result - exact| / (the same reduction over absolute values), beyond the format's
+                         smallest number; inf when only the 16-bit result is not finite; 0 when no 16-bit
+                         reduction was seen
     ``reduction_site``   the operation with the largest error, and the file and line that called it
+    ``overflow_site``    the first operation with an fp16 result that left the range, and its place; empty if none
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.pending: list[tuple[str, Tensor, Tensor, Tensor]] = []
+        self.pending: list[tuple[str, Tensor]] = []
         self.exact: Any = WeakIdKeyDictionary()
-        self.worst: tuple[float, str] | None = None
+        self.worst = (0.0, "")
+        self.overflows = Overflows(_caller)
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -59,22 +70,38 @@ class Reductions(Observer, TorchDispatchMode):
             return func(*args, **kwargs)
         before = self._shadows(args) if func in ADDS else None
         result = func(*args, **kwargs)
+        if func._schema.is_mutable:  # noqa: SLF001 - the only way to tell an operation that writes into its input
+            self.exact.pop(args[0], None) if args and isinstance(args[0], Tensor) else None
         if isinstance(result, Tensor) and result.dtype in HALF:
-            if before is not None and result.numel() == 1:
-                self._follow_add(func, result, before, kwargs)
-            elif func in SUMS or func in NORMS:
-                self._repeat(func, result, args, kwargs)
+            self._look(func, result, args, kwargs, before)
         return result
 
+    def read(self) -> list[dict[str, Any]]:
+        """Look at what was kept; there are no samples."""
+        self._settle()
+        return []
+
     def summary(self) -> dict[str, Any]:
-        """Return the worst error and its place."""
-        for site, result, exact, size in self.pending:
-            error = _error(float(result), float(exact), float(size))
-            if self.worst is None or error > self.worst[0]:
-                self.worst = (error, site)
+        """Return the worst error and its place, and the first overflow."""
+        self._settle()
+        error, site = self.worst
+        return {"reduction_error": error, "reduction_site": site, "overflow_site": self.overflows.site}
+
+    def _look(self, func: Any, result: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any], before: Any) -> None:
+        self.overflows.look(func, args, result)
+        if before is not None and result.numel() == 1:
+            self._follow_add(func, result, before, kwargs)
+        elif func in SUMS or func in NORMS:
+            self._repeat(func, result, args, kwargs)
+        elif func in COPIES and args[0] in self.exact:
+            self.exact[result] = self.exact[args[0]]
+
+    def _settle(self) -> None:
+        self.overflows.settle()
+        errors = torch.stack([error for _, error in self.pending]).tolist() if self.pending else []
+        for (site, _), error in zip(self.pending, errors, strict=True):
+            self.worst = max(self.worst, (error, site), key=lambda worst: worst[0])
         self.pending = []
-        error, site = self.worst or (0.0, "")
-        return {"reduction_error": error, "reduction_site": site}
 
     def _repeat(self, func: Any, result: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         source = args[0]
@@ -109,19 +136,21 @@ class Reductions(Observer, TorchDispatchMode):
         return known or (exact, exact.abs())
 
     def _keep(self, func: Any, result: Tensor, exact: Tensor, size: Tensor) -> None:
-        difference = (result.detach().double().reshape(-1) - exact.reshape(-1)).abs() / size.reshape(-1).clamp_min(
-            1e-300
-        )
-        at = difference.nan_to_num(nan=float("inf")).argmax()
-        worst, true, scale = (t.detach().reshape(-1)[at] for t in (result, exact, size))
-        self.pending.append((f"{func.overloadpacket.__name__} at {_caller()}", worst, true, scale))
+        """Keep the largest error as a number of its own: the result may be changed in place later."""
+        error = relative_error(result.detach().double(), exact, size, SMALLEST[result.dtype])
+        self.pending.append((f"{func.overloadpacket.__name__} at {_caller()}", error))
+        if len(self.pending) >= MAX_PENDING:
+            self._settle()
 
 
-def _error(result: float, exact: float, size: float) -> float:
-    if not math.isfinite(exact):
-        return 0.0
-    error = abs(result - exact) / max(size, 1e-300)
-    return error if math.isfinite(error) else math.inf
+def relative_error(result: Tensor, exact: Tensor, size: Tensor, smallest: float) -> Tensor:
+    """Return the largest |result - exact| / size beyond the format's smallest number, a scalar on the device.
+
+    Where the exact value is not finite itself the format is not to blame: 0. Where only the result is not: inf.
+    """
+    beyond = ((result - exact).abs() - smallest).clamp_min(0).reshape(-1)
+    error = (beyond / size.reshape(-1).clamp_min(1e-300)).nan_to_num(nan=float("inf"), posinf=float("inf"))
+    return torch.where(torch.isfinite(exact.reshape(-1)), error, 0.0).max()
 
 
 def _caller() -> str:
@@ -130,11 +159,3 @@ def _caller() -> str:
     while frame is not None and frame.f_code.co_filename.startswith((*PACKAGES, "<")):
         frame = frame.f_back  # type: ignore[assignment]
     return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame else "unknown"
-
-
-def watching(observers: list[Observer]) -> Callable[[], Any]:
-    """Return the dispatch mode among the observers as a context, or a context that does nothing."""
-    from contextlib import nullcontext
-
-    modes = [observer for observer in observers if isinstance(observer, Reductions)]
-    return lambda: modes[0] if modes else nullcontext()

@@ -43,7 +43,7 @@ class Scaling(Observer):
         """From here on the gradients of this attempt have their true size."""
         self._unscaled = True
 
-    def on_clip(self, parameters: list[Tensor], max_norm: float, norm: Tensor | None) -> None:
+    def on_clip(self, parameters: list[Tensor], limit: Any, norm: Tensor | None) -> None:
         """Remember whether the gradients still carried the scale."""
         self._clipped = True
         self._clipped_early = self._clipped_early or not self._unscaled

@@ -10,6 +10,7 @@ from torch import nn
 from harness.observe.activations import Activations
 from harness.observe.attach import Attachment
 from harness.observe.base import Observer
+from harness.observe.clipping import Clipping
 from harness.observe.gradients import Gradients
 from harness.observe.recorder import Recorder
 from harness.observe.reductions import Reductions
@@ -17,7 +18,7 @@ from harness.observe.scaling import Scaling
 from harness.observe.schedules import Schedules
 from harness.observe.updates import Updates
 
-INTERVAL = 50
+INTERVAL = 100
 """Steps between samples by default: keeps the observers of a one-millisecond step below 3 % (benchmarks/loop.py)."""
 
 FULL_INTERVAL = 5
@@ -43,11 +44,11 @@ class Watch:
         """Attach, unless the level is off."""
         if self.level == "off":
             return
-        sampled = lambda: self.attachment is not None and self.attachment.sampled  # noqa: E731
         step = lambda: self.attachment.attempts + 1 if self.attachment else 1  # noqa: E731
         observers: list[Observer] = [
-            Gradients(sampled),
-            Updates(sampled),
+            Gradients(),
+            Clipping(),
+            Updates(),
             Scaling(),
             Schedules(),
             Activations(step, self.name_of),

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from harness.observe.base import Observer, dense, trainable
+from harness.observe.base import Observer, picked, trainable
 from harness.observe.gradients import median
-
-ELEMENTS_PER_TENSOR = 4096
-"""Elements compared per tensor, evenly spaced: a share of 0.30 is then known to +-0.015 (2 sigma, binomial)."""
 
 HALF = (torch.bfloat16, torch.float16)
 
@@ -27,9 +24,10 @@ class Updates(Observer):
     ``half_state_share``      optimizer state tensors (element-wise ones) in a 16-bit format, 0 to 1
     """
 
-    def __init__(self, sampled: Callable[[], bool]) -> None:
-        self.sampled = sampled
-        self.before: list[tuple[Tensor, Tensor, Tensor]] = []
+    sampled_only = True
+
+    def __init__(self) -> None:
+        self.before: list[tuple[bool, list[Tensor], Tensor, Tensor]] = []
         self.current: list[Tensor] = []
         self.pending: list[tuple[int, Tensor]] = []
         self.history: list[dict[str, Any]] = []
@@ -39,24 +37,20 @@ class Updates(Observer):
         """Keep some weights, with whether their gradient is non-zero."""
         if not any(known is optimizer for known in self.optimizers):
             self.optimizers.append(optimizer)
-        if not self.sampled() or all(float(group["lr"]) == 0 for group in optimizer.param_groups):
+        if all(float(group["lr"]) == 0 for group in optimizer.param_groups):
             return
-        for parameter in trainable(optimizer):
-            grad = parameter.grad
-            if grad is None or grad.is_sparse:
-                continue
-            self.before.append((parameter, thinned(parameter).clone(), thinned(dense(grad)) != 0))
+        weights = [p for p in trainable(optimizer) if p.grad is not None and not p.grad.is_sparse]
+        for half in (False, True):
+            some = [p for p in weights if (p.dtype in HALF) == half]
+            if some:
+                moving = picked([p.grad for p in some if p.grad is not None]) != 0
+                self.before.append((half, some, picked(some), moving))
 
     def on_optimizer_stepped(self, optimizer: Optimizer) -> None:
         """Compare with the weights now."""
-        if not self.before:
-            return
-        counts = []
-        for parameter, old, moving in self.before:
-            stalled, moved = ((thinned(parameter) == old) & moving).sum(), moving.sum()
-            half = parameter.dtype in HALF
-            counts.append(torch.stack([stalled, moved, stalled * half, moved * half]))
-        self.current.append(torch.stack(counts).sum(0))
+        for half, weights, old, moving in self.before:
+            counts = torch.stack([((picked(weights) == old) & moving).sum(), moving.sum()])
+            self.current.append(torch.cat([counts, counts * half]))
         self.before = []
 
     def on_attempt_end(self, step: int) -> None:
@@ -94,12 +88,6 @@ class Updates(Observer):
         for optimizer in self.optimizers:
             for state in optimizer.state.values():
                 yield from (v for v in state.values() if isinstance(v, Tensor) and v.numel() > 1)
-
-
-def thinned(tensor: Tensor) -> Tensor:
-    """Return at most ELEMENTS_PER_TENSOR elements, evenly spaced, as a vector."""
-    flat = tensor.detach().reshape(-1)
-    return flat[:: max(1, flat.numel() // ELEMENTS_PER_TENSOR)]
 
 
 def half_share(tensors: list[Tensor]) -> float | None:

@@ -1,10 +1,11 @@
-"""How does a pytest report become one row of the exam, with exactly one outcome?"""
+"""How does a pytest item become one row of the exam, with exactly one outcome?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
 import pytest
 
 from harness.exam.invariants import Judgement
@@ -16,6 +17,17 @@ ATTRIBUTE = "exam_check"
 """Attribute of a test report: a plain dict, so that it travels from xdist workers to the controller."""
 
 CHECK = pytest.StashKey[Check]()
+"""The row of an item as far as it is known."""
+
+OUTCOME = pytest.StashKey[Outcome | None]()
+"""How the item ended as far as it is known; None while nothing has decided it."""
+
+BROKEN: frozenset[Outcome | None] = frozenset({"FAILED", "ERROR", "TIMEOUT"})
+NOT_PASSED: frozenset[Outcome | None] = frozenset({"SKIPPED", "BLOCKED", "RECORDED", "INCONCLUSIVE"})
+"""Outcomes that pytest calls skipped."""
+
+OUT_OF_TIME = "from pytest-timeout"
+"""What pytest-timeout writes into the failure of a test that it stops."""
 
 
 def planned(item: pytest.Item) -> Check:
@@ -28,47 +40,71 @@ def planned(item: pytest.Item) -> Check:
         scenario=getattr(place, "scenario", item.path.stem.removeprefix("test_")),
         cause=getattr(place, "cause", item.name.partition("[")[0].removeprefix("test_")),
         workload=getattr(place, "workload", ""),
-        device=getattr(place, "device", ""),
+        device=getattr(place, "device", "cuda" if item.get_closest_marker("gpu") else ""),
         invariant=str(params.get("invariant", "check")),
         title=doc,
         outcome="SKIPPED",
     )
 
 
-def judged(check: Check, judgement: Judgement, title: str) -> Check:
-    """Return the row with the numbers of a judgement."""
-    data = {name: getattr(check, name) for name in check.__struct_fields__}
-    return Check(
-        **data
-        | {
-            "title": title or check.title,
-            "outcome": judgement.outcome,
-            "reason": judgement.reason,
-            "expected": judgement.expected,
-            "low": judgement.low,
-            "high": judgement.high,
-            "observed": judgement.observed,
-            "unit": judgement.unit,
-            "commands": judgement.commands,
-        }
+def begin(item: pytest.Item) -> None:
+    """Forget what an earlier attempt at this item left: a plugin may run a test again."""
+    item.stash[CHECK] = msgspec.structs.replace(planned(item), id=item.stash[CHECK].id)
+    item.stash[OUTCOME] = None
+
+
+def judge(item: pytest.Item, judgement: Judgement, title: str) -> None:
+    """Put the numbers of a judgement into the row of an item."""
+    item.stash[OUTCOME] = judgement.outcome
+    item.stash[CHECK] = msgspec.structs.replace(
+        item.stash[CHECK],
+        title=title or item.stash[CHECK].title,
+        reason=judgement.reason,
+        expected=judgement.expected,
+        low=judgement.low,
+        high=judgement.high,
+        observed=judgement.observed,
+        unit=judgement.unit,
+        commands=judgement.commands,
     )
 
 
-def outcome_of(report: pytest.TestReport, judged_as: Outcome) -> Outcome:
-    """Return the outcome of a row: pytest's word counts where it is worse than the judgement."""
+def settle(item: pytest.Item, report: pytest.TestReport, raised: BaseException | None) -> Check:
+    """Bring the row of an item up to date after one phase of its test, and return it."""
+    before = item.stash[OUTCOME]
+    outcome = _outcome(report, before, raised)
+    check = item.stash[CHECK]
+    item.stash[OUTCOME] = outcome
+    item.stash[CHECK] = msgspec.structs.replace(
+        check,
+        outcome=outcome or check.outcome,
+        reason=check.reason if outcome == before else reason_of(report),
+        seconds=check.seconds + report.duration,
+    )
+    return item.stash[CHECK]
+
+
+def _outcome(report: pytest.TestReport, before: Outcome | None, raised: BaseException | None) -> Outcome | None:
+    """Return the outcome after a phase: pytest's word counts where it is worse than what was decided before."""
     if report.failed:
-        return judged_as if judged_as in {"FAILED", "ERROR", "TIMEOUT"} else "ERROR"
+        return before if before in BROKEN else _why_broken(report, raised)
     if report.skipped:
-        return judged_as if judged_as in {"BLOCKED", "RECORDED", "INCONCLUSIVE"} else "SKIPPED"
-    return "PASSED" if judged_as == "PASSED" else judged_as
+        return before if before in NOT_PASSED else "SKIPPED"
+    return before or ("PASSED" if report.when == "call" else None)
+
+
+def _why_broken(report: pytest.TestReport, raised: BaseException | None) -> Outcome:
+    """Tell "what is checked is wrong", an assertion in the test, from "the check is broken", anything else."""
+    if OUT_OF_TIME in str(raised):
+        return "TIMEOUT"
+    asserted = isinstance(raised, (AssertionError, pytest.fail.Exception))
+    return "FAILED" if asserted and report.when == "call" else "ERROR"
 
 
 def from_report(report: pytest.TestReport) -> Check | None:
-    """Read the row from a report: of the call, or of a setup that kept it from running."""
+    """Read the row from a report; only the last report of a test carries it."""
     data: Any = getattr(report, ATTRIBUTE, None)
-    if data is None or (report.when != "call" and not (report.when == "setup" and not report.passed)):
-        return None
-    return typed(data, Check, report.nodeid)
+    return None if data is None else typed(data, Check, report.nodeid)
 
 
 def reason_of(report: pytest.TestReport) -> str:
@@ -76,7 +112,8 @@ def reason_of(report: pytest.TestReport) -> str:
     if report.skipped and isinstance(report.longrepr, tuple):
         return str(report.longrepr[2]).removeprefix("Skipped: ")
     crash = getattr(report.longrepr, "reprcrash", None)
-    return str(getattr(crash, "message", report.longrepr or "")).splitlines()[0][:300] if report.longrepr else ""
+    lines = str(getattr(crash, "message", report.longrepr or "")).strip().splitlines()
+    return lines[0][:300] if lines else ""
 
 
 def tally(checks: Iterable[Check]) -> dict[str, int]:

@@ -70,7 +70,7 @@ def kept(spec: RunSpec, store: RunStore, out: Path) -> Kept:
 def entry(check: Check, kept: Kept, environment: str) -> Entry:
     """Return the evidence record of a finished check."""
     return Entry(
-        command=kept.command,
+        command=kept.command or ["python", "-m", "pytest", check.id],
         environment=environment,
         expected={"text": check.expected, "low": check.low, "high": check.high, "unit": check.unit},
         observed={"value": check.observed, "reason": check.reason},

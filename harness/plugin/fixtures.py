@@ -12,7 +12,7 @@ from harness.errors import HarnessError
 from harness.exam.incident import Incident
 from harness.exam.invariants import INVARIANTS, Judgement
 from harness.experiment.store import RunStore
-from harness.plugin.checks import CHECK, judged
+from harness.plugin import checks
 from harness.plugin.evidence import Kept, evidence_of
 from harness.plugin.places import BasePlace, Place
 
@@ -21,8 +21,6 @@ STORE = pytest.StashKey[RunStore]()
 OUT = pytest.StashKey[Path]()
 
 Judge = Callable[[Callable[[], Judgement], str], None]
-
-NOT_PASSED = ("SKIPPED", "BLOCKED", "RECORDED", "INCONCLUSIVE")
 
 
 @pytest.fixture(scope="session")
@@ -50,10 +48,10 @@ def judge(request: pytest.FixtureRequest, run_store: RunStore) -> Judge:
     def judge(decide: Callable[[], Judgement], title: str) -> None:
         judgement = decide()
         item = request.node
-        item.stash[CHECK] = judged(item.stash[CHECK], judgement, title)
+        checks.judge(item, judgement, title)
         item.stash[KEPT] = evidence_of(judgement, run_store, item.config.stash[OUT])
         text = f"{judgement.expected}; observed {judgement.observed}. {judgement.reason}"
-        if judgement.outcome in NOT_PASSED:
+        if judgement.outcome in checks.NOT_PASSED:
             pytest.skip(f"{judgement.outcome}: {judgement.reason}")
         if judgement.outcome in {"ERROR", "TIMEOUT"}:
             raise HarnessError(text)

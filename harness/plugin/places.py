@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -86,5 +87,5 @@ def places(scenario: str, options: Options) -> Iterator[Place]:
 
 
 def short(workload: str) -> str:
-    """Return a workload's name without its folder."""
-    return workload.rpartition("/")[2].replace(".py:", ".")
+    """Return a workload's name without its folder, of letters that are safe in an id, a file name and a page."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "_", workload.rpartition("/")[2].replace(".py:", "."))

@@ -18,6 +18,9 @@ MEANING = {
 }
 """Outcome -> its meaning, the one to look at first at the top."""
 
+EXECUTED = frozenset(MEANING) - {"BLOCKED", "SKIPPED"}
+"""Outcomes of checks that ran."""
+
 STARTS_OPEN = frozenset({"FAILED", "ERROR", "TIMEOUT"})
 """Outcomes whose sections are unfolded when the page opens: somebody has to act on them."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.report.model import Results
-from harness.report.outcomes import Tally
+from harness.report.outcomes import EXECUTED, Tally
 from harness.report.words import NOTHING, elapsed, flatten
 
 KINDS = {
@@ -114,8 +114,9 @@ def _checks(count: int, kind: str = "") -> str:
 
 
 def _devices(results: Results) -> set[str]:
+    """Return the devices on which something was executed: a check that was skipped proves nothing about its kind."""
     runs = {run.device for incident in results.incidents for run in incident.runs}
-    return {check.device for check in results.checks} | {incident.device for incident in results.incidents} | runs
+    return {check.device for check in results.checks if check.outcome in EXECUTED} | runs
 
 
 def _kind(device: str) -> str:

@@ -60,8 +60,10 @@ class Section:
     workload: str
     device: str
     incident: Incident | None
+    tells_incident: bool
+    """Whether its checks are the five invariants of an incident, and not a check of their own."""
     marks: list[tuple[str, str]]
-    """(invariant, outcome); the outcome is empty where nothing was planned."""
+    """(check, outcome): the five invariants of an incident, the outcome empty where nothing was planned."""
     rows: list[Row]
     runs: list[RunRow]
     commands: list[tuple[str, str]]
@@ -144,12 +146,14 @@ def _section(anchor: str, place: Place, checks: list[Check], incident: Incident 
     prefix = "p" + hashlib.sha256(anchor.encode()).hexdigest()[:8]
     ordered = sorted(checks, key=_by_invariant)
     runs = incident.runs if incident else []
+    told = incident is not None or any(check.invariant in INVARIANTS for check in checks)
     return Section(
         anchor=anchor,
         workload=place[2],
         device=place[3],
         incident=incident,
-        marks=_marks(ordered),
+        tells_incident=told,
+        marks=_marks(ordered, INVARIANTS if told else ()),
         rows=[_row(check) for check in ordered],
         runs=[_run_row(index, run) for index, run in enumerate(runs)],
         commands=_commands(ordered, runs),
@@ -162,9 +166,9 @@ def _by_invariant(check: Check) -> tuple[int, str, str]:
     return (INVARIANTS.index(check.invariant) if known else len(INVARIANTS), check.invariant, check.id)
 
 
-def _marks(checks: list[Check]) -> list[tuple[str, str]]:
-    """Return one mark for each of the five invariants, planned or not, and for any further one."""
-    names = dict.fromkeys([*INVARIANTS, *(check.invariant for check in checks)])
+def _marks(checks: list[Check], invariants: Iterable[str]) -> list[tuple[str, str]]:
+    """Return one mark for each of the invariants, planned or not, and for any further check."""
+    names = dict.fromkeys([*invariants, *(check.invariant for check in checks)])
     return [(name, Tally.of(check.outcome for check in checks if check.invariant == name).worst) for name in names]
 
 

@@ -8,7 +8,8 @@ from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import Dataset
+from torch.nn.parameter import UninitializedParameter
+from torch.utils.data import Dataset, IterableDataset
 
 from harness.errors import WorkloadError
 
@@ -35,13 +36,13 @@ class Workload:
     def __post_init__(self) -> None:
         for name in ("train_data", "val_data"):
             _check_dataset(name, getattr(self, name))
-        if not isinstance(self.model, nn.Module):
-            raise WorkloadError(f"model must be a torch.nn.Module, got {type(self.model).__name__}")
-        if not any(p.requires_grad for p in self.model.parameters()):
-            raise WorkloadError("model has no trainable parameter (requires_grad is false for all)")
-        for name in ("loss", "metric"):
-            if not callable(getattr(self, name)):
-                raise WorkloadError(f"{name} must be a function of (output, targets), got {getattr(self, name)!r}")
+        _check_model(self.model)
+        _check_function("loss", self.loss, "(output, targets)")
+        _check_function("metric", self.metric, "(output, targets)")
+        if self.augment is not None:
+            _check_function("augment", self.augment, "(inputs, generator)")
+        if type(self.tokens_per_sample) is not int or self.tokens_per_sample < 0:
+            raise WorkloadError(f"tokens_per_sample must be a whole number >= 0, got {self.tokens_per_sample!r}")
         if self.metric_goal not in {"max", "min"}:
             raise WorkloadError(f"metric_goal must be 'max' or 'min', got {self.metric_goal!r}")
 
@@ -95,8 +96,23 @@ def size_of(dataset: Dataset[Any]) -> int:
     return len(cast("Sized", dataset))
 
 
+def _check_model(model: object) -> None:
+    if not isinstance(model, nn.Module):
+        raise WorkloadError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+    if not any(p.requires_grad for p in model.parameters()):
+        raise WorkloadError("model has no trainable parameter (requires_grad is false for all)")
+    if any(isinstance(p, UninitializedParameter) for p in model.parameters()):
+        raise WorkloadError("model has lazy parameters without a shape; pass one batch through it in the factory")
+
+
+def _check_function(name: str, value: object, arguments: str) -> None:
+    if not callable(value):
+        raise WorkloadError(f"{name} must be a function of {arguments}, got {value!r}")
+
+
 def _check_dataset(name: str, dataset: object) -> None:
-    if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
+    indexed = hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")
+    if not indexed or isinstance(dataset, IterableDataset):
         raise WorkloadError(
             f"{name} must have a length and an index (a map-style dataset), got {type(dataset).__name__}"
         )

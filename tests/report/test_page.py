@@ -205,11 +205,25 @@ def test_page_shows_checks_without_runs_and_runs_without_checks() -> None:
 
 
 def test_page_shows_every_invariant_beyond_the_five() -> None:
-    """A check that is not one of the five still has a row and a mark."""
+    """A check of an incident that is not one of the five still has a row and a mark."""
     place = ("scenario_x", "cause", "w", "cpu")
-    page = parse(render(sample(checks=[check(place, "baseline", "FAILED")], incidents=[])))
+    both = [check(place, "control", "PASSED"), check(place, "timing", "FAILED")]
+    page = parse(render(sample(checks=both, incidents=[])))
     (link,) = page.section("matrix").all("a")
-    assert link.text == ", ".join([*(f"{name} not planned" for name in INVARIANTS), "baseline FAILED"])
+    assert link.text == ", ".join(
+        ["control PASSED", *(f"{name} not planned" for name in INVARIANTS[1:]), "timing FAILED"]
+    )
+
+
+def test_page_gives_a_check_of_its_own_one_mark() -> None:
+    """A check that belongs to no incident has no five invariants, and nothing about it is called missing."""
+    place = ("scenario_x", "baseline", "w", "cpu")
+    page = parse(render(sample(checks=[check(place, "check", "PASSED")], incidents=[])))
+    (link,) = page.section("matrix").all("a")
+    (section,) = page.all("section", "incident")
+    assert link.text == "check PASSED"
+    assert section.all("h6")[0].text == "Checks"
+    assert "No runs were recorded" not in section.text
 
 
 def test_page_keeps_two_incidents_of_one_place() -> None:

@@ -90,6 +90,15 @@ def test_summary_device_kinds(device: str, kind: str, proves: str) -> None:
     assert found.kinds == [(kind, proves)]
 
 
+@pytest.mark.parametrize("outcome", ["SKIPPED", "BLOCKED"])
+def test_summary_names_no_device_that_nothing_ran_on(outcome: Any) -> None:
+    """A GPU check that was skipped does not put the word cuda under the headline."""
+    skipped = check(("s", "c", "w", "cuda"), "control", outcome)
+    found = summarise(empty(checks=[*checks("FAILED"), skipped], planned=2, executed=1, gpu_planned=1))
+    assert [kind for kind, _ in found.kinds] == ["cpu"]
+    assert found.notes[0] == "0 of 1 GPU check executed: this report holds no GPU evidence."
+
+
 def test_summary_trust_of_another_label_is_not_explained_away() -> None:
     """A label that the report does not know is shown as a claim of its producer."""
     assert summarise(sample(trust="PROCTORED")).trust_meaning == "as stated by whoever produced this report"

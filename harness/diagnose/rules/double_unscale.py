@@ -1,0 +1,42 @@
+"""Gradients that are divided by the loss scale a second time after unscale_."""
+
+from __future__ import annotations
+
+from harness.diagnose.base import Rule, under_a_scaler
+from harness.diagnose.finding import Finding
+from harness.diagnose.observations import Observations
+
+BOUND = 0.5
+"""Nothing between clip and step may change the norm: 1 within rounding."""
+
+
+def possible(observations: Observations) -> bool:
+    """A live scale, and a clip by norm that saw true gradients."""
+    early = observations.at_least("clips_before_unscale_share", BOUND)
+    return under_a_scaler(observations) and observations.has("step_norm_ratio") and not early
+
+
+def judge(observations: Observations) -> Finding | None:
+    """Compare the norm at the step with the norm that clipping left."""
+    ratio = observations.number("step_norm_ratio") or 0.0
+    if not ratio < BOUND:
+        return None
+    scale = observations.number("final_loss_scale") or 1.0
+    return Finding(
+        category="precision",
+        cause="double_unscale",
+        confidence=0.95 if 0.1 < ratio * scale < 10 else 0.7,
+        summary=(
+            f"The optimizer gets gradients whose norm is {ratio:.2g} of what clipping left; the loss scale is {scale:g}, "
+            f"and its inverse {1 / scale:.2g}: they are divided by the scale a second time."
+        ),
+        evidence=[
+            observations.evidence("step_norm_ratio", f"< {BOUND}"),
+            observations.evidence("final_loss_scale", "inverse of the ratio"),
+        ],
+        confirm="Run once in bf16, where the scale is 1: the norm at the step must be what clipping left.",
+        action="Unscale once: drop the division by hand, or the unscale_ when a fused optimizer divides by itself.",
+    )
+
+
+RULE = Rule(category="precision", applies=possible, needs=("step_norm_ratio",), judge=judge)

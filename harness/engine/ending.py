@@ -1,0 +1,70 @@
+"""How did a run end? An exception becomes a state; a time limit becomes an exception."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import torch
+
+from harness.errors import HarnessError, UsageError
+from harness.observe.recorder import OutputClosedError
+
+EXIT_CODES = {"completed": 0, "diverged": 1, "oom": 1, "error": 1, "refused": 2, "timeout": 124, "interrupted": 130}
+"""State of a run -> exit code of its process."""
+
+NO_MEMORY = ("can't allocate memory", "Cannot allocate memory", "out of memory", "bad_alloc", "unable to mmap")
+"""What torch's allocators, the C++ library and the kernel say about a failed allocation."""
+
+
+class DivergedError(HarnessError):
+    """The loss stayed non-finite."""
+
+
+class OutOfTimeError(HarnessError):
+    """The run's time limit passed."""
+
+
+def state_of(error: BaseException) -> str:
+    """Return the state that an exception leaves a run in."""
+    if isinstance(error, (KeyboardInterrupt, OutputClosedError)):
+        return "interrupted"
+    if isinstance(error, DivergedError):
+        return "diverged"
+    if isinstance(error, OutOfTimeError):
+        return "timeout"
+    if isinstance(error, UsageError):
+        return "refused"
+    return "oom" if is_out_of_memory(error) else "error"
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Tell a failed allocation from other errors."""
+    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+        return True
+    return isinstance(error, (RuntimeError, OSError)) and any(sign in str(error) for sign in NO_MEMORY)
+
+
+@contextmanager
+def alarm(limit_s: float) -> Iterator[None]:
+    """Raise OutOfTimeError in what runs inside once ``limit_s`` have passed, wherever it is; 0 sets no limit.
+
+    Works in the main thread alone: Python runs signal handlers nowhere else.
+    """
+    if not limit_s or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def late(_number: int, _frame: FrameType | None) -> None:
+        raise OutOfTimeError(f"the time limit of {limit_s:g} s passed")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

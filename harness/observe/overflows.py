@@ -1,0 +1,56 @@
+"""Where does a value first leave the fp16 range: which operation, called from which line?
+
+Looked at are operations with an fp16 result in forward passes. A mask of -inf is no overflow: only +inf
+and NaN count, and only where every input was still in range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
+
+MAX_PENDING = 1000
+"""Operations kept on the device before they are looked at: each is a few bytes, and looking waits for the device."""
+
+
+class Overflows:
+    """The first operation whose fp16 result is +inf or NaN although its inputs are not."""
+
+    def __init__(self, caller: Callable[[], str]) -> None:
+        self.caller = caller
+        self.site = ""
+        self.pending: list[tuple[str, Tensor]] = []
+        self.lost: Any = WeakIdKeyDictionary()
+        """Result -> whether it or anything that it came from was out of range; stays on the device."""
+
+    def look(self, func: Any, args: tuple[Any, ...], result: Tensor) -> None:
+        """Note one operation."""
+        if self.site or result.dtype != torch.float16 or not result.numel() or func.is_view:
+            return
+        out = out_of_range(result)
+        before = [self._known(value) for value in args if isinstance(value, Tensor) and value.is_floating_point()]
+        self.lost[result] = torch.stack([out, *before]).any() if before else out
+        first = out & ~torch.stack(before).any() if before else out
+        self.pending.append((f"{func.overloadpacket.__name__} at {self.caller()}", first))
+        if len(self.pending) >= MAX_PENDING:
+            self.settle()
+
+    def settle(self) -> None:
+        """Find the first one among those noted; waits for the device."""
+        flags = torch.stack([flag for _, flag in self.pending]).tolist() if self.pending else []
+        self.site = self.site or next((site for (site, _), flag in zip(self.pending, flags, strict=True) if flag), "")
+        self.pending = []
+
+    def _known(self, value: Tensor) -> Tensor:
+        known: Tensor | None = self.lost.get(value)
+        return out_of_range(value) if known is None else known
+
+
+def out_of_range(value: Tensor) -> Tensor:
+    """Return whether a tensor holds +inf or NaN, as a tensor on its device."""
+    largest = value.detach().amax() if value.numel() else value.new_zeros(())
+    return ~(largest < float("inf"))

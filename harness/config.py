@@ -84,7 +84,7 @@ UNSEEN = ("fault",)
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a run is shown and bounded; two runs that differ only here have the same numbers."""
 
-    log_interval: Annotated[Count, Meta(description="steps between printed lines")] = 10
+    log_interval: Annotated[Count, Meta(description="steps between printed lines")] = 20
     time_limit_s: Annotated[NonNegative, Meta(description="stop after this many seconds; 0 never")] = 0.0
     out: Annotated[str, Meta(description="folder for the records; default runs/<time>-<workload>-<precision>")] = ""
 

@@ -87,14 +87,23 @@ class Server:
         self.count = 0
         self.ended = False
         threading.Thread(target=self._listen, name="fork-server-answers", daemon=True).start()
-        if self.receive("", START_LIMIT_S).get("event") != "ready":
-            self.close()
-            raise LaunchError(f"the fork server did not start (exit code {self.process.returncode})")
+        self._await_ready()
 
     @property
     def alive(self) -> bool:
         """Whether it can start another run for this process."""
         return self.process.poll() is None and self.owner == os.getpid()
+
+    def _await_ready(self) -> None:
+        ready = False
+        try:
+            ready = self.receive("", START_LIMIT_S).get("event") == "ready"
+        finally:
+            if not ready:  # whatever interrupted the start, nobody would use what was started
+                self.process.kill()
+                self.process.wait()
+        if not ready:
+            raise LaunchError(f"the fork server did not start (exit code {self.process.returncode})")
 
     def request(self, message: dict[str, Any]) -> str:
         """Ask for one process; return the id under which its answers come."""
@@ -207,9 +216,10 @@ class _Job:
             os.killpg(self.pids[rank], sent)
 
     def _stop(self, limit_s: float) -> None:
-        died = bool(self.ended)
+        # A rank that ended well cannot be why the others have not ended.
+        lost = bool(self.exits)
         for rank in sorted(set(self.keys) - self.ended):
-            self.exits[rank] = STOPPED if died else f"{LATE} {limit_s:g} s"
+            self.exits[rank] = STOPPED if lost else f"{LATE} {limit_s:g} s"
 
     def _note(self, rank: int, code: int | None) -> None:
         self.ended.add(rank)
@@ -220,7 +230,7 @@ class _Job:
         elif code < 0:
             self.exits[rank] = f"signal {-code} ({signal.Signals(-code).name})"
         elif code:
-            self.exits.setdefault(rank, "")
+            self.exits[rank] = f"exit code {code}"
 
 
 _current: list[Server] = []

@@ -20,12 +20,14 @@ LOG_LINES = 20
 MAX_LINE_BYTES = 1_000_000
 """A longer line is no record of ours: they are below 10 kB."""
 
-ORDER = ("oom", "refused", "diverged", "timeout", "interrupted", "error", "died", "completed")
-"""States of a rank; where ranks differ, the first of these is the run's: it tells most about the cause. A rank that
-loses another one ends with an error of the network."""
+ORDER = ("oom", "refused", "diverged", "error", "died", "timeout", "interrupted", "completed")
+"""States of a rank; where ranks differ, the first of these is the run's: it tells most about the cause."""
 
 EXITS = "exits.json"
 """Written by the launcher when a process did not end by itself: rank -> how."""
+
+LOST = "lost another rank"
+"""Begins the message of a rank that ended because of another one."""
 
 STOPPED = "stopped because another rank died"
 """How the launcher ended a rank that was left alone."""
@@ -79,13 +81,24 @@ class Run:
         """The state of the whole run: ``completed`` only when every rank completed."""
         if self._missing:
             return "died"
-        left_alone = [rank for rank, how in self.exits.items() if how == STOPPED]
-        states = [self.state_of(rank) for rank in self.ranks if rank.rank not in left_alone]
-        return min(states, key=ORDER.index, default="died")
+        states = [self.state_of(rank) for rank in self.ranks if not self._is_consequence(rank)]
+        return min(states or [rank.state for rank in self.ranks], key=ORDER.index)
 
     def state_of(self, rank: RankRecords) -> str:
         """Return how a rank ended; ``timeout`` when the launcher stopped it for being late."""
         return "timeout" if self.exits.get(rank.rank, "").startswith(LATE) else rank.state
+
+    def _is_consequence(self, rank: RankRecords) -> bool:
+        return self.exits.get(rank.rank) == STOPPED or self._told(rank).startswith(LOST)
+
+    def _told(self, rank: RankRecords) -> str:
+        return str(rank.last("end").get("message") or "")
+
+    def _why(self, rank: RankRecords) -> str:
+        how = self.exits.get(rank.rank, "")
+        if how == STOPPED or how.startswith(LATE):
+            return how
+        return self._told(rank) or how or "its records end early"
 
     @property
     def _missing(self) -> list[int]:
@@ -97,11 +110,10 @@ class Run:
     def message(self) -> str:
         """Why the run did not complete, naming the rank; empty when it did."""
         parts = []
-        for rank in sorted(self.ranks, key=lambda rank: ORDER.index(self.state_of(rank))):
+        for rank in sorted(self.ranks, key=lambda rank: (self._is_consequence(rank), ORDER.index(self.state_of(rank)))):
             if self.state_of(rank) != "completed":
-                why = self.exits.get(rank.rank) or rank.last("end").get("message") or "its records end early"
                 tail = _shown(rank.log_tail) if rank.state in {"died", "error"} else ""
-                parts.append(f"rank {rank.rank} {self.state_of(rank)}: {why}{tail}")
+                parts.append(f"rank {rank.rank} {self.state_of(rank)}: {self._why(rank)}{tail}")
         for n in self._missing:
             why = f": {self.exits[n]}" if self.exits.get(n) else ""
             parts.append(f"rank {n} left no record{why}{_shown(_tail(self.folder / f'rank{n}.log'))}")

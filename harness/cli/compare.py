@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from harness.cli.parts import known_part
+from harness.cli.given import known_part, readable_run
 from harness.cli.terminal import say, table
 from harness.config import RunOptions, add_run_flags, argv, spec_from_args
 from harness.devices.kinds import resolved
@@ -22,7 +22,6 @@ from harness.observe.chain import Tolerance
 from harness.observe.environment import fingerprint
 from harness.observe.evidence import Entry, EvidenceLog
 from harness.observe.recorder import standard
-from harness.runs import read_run
 
 KEPT = ("val_metric", "loss")
 """Numbers of a run that another engineer must get again."""
@@ -37,7 +36,7 @@ def run(words: list[str]) -> int:
             raise UsageError(f"compare takes two run folders, got {len(args.runs)}")
         if values:
             raise UsageError(f"--vary {args.vary!r}: two run folders have their values; name the part alone")
-        arms = compare_recorded(read_run(Path(args.runs[0])), read_run(Path(args.runs[1])), part)
+        arms = compare_recorded(readable_run(args.runs[0]), readable_run(args.runs[1]), part)
         out = None
     else:
         out, arms = _measured(args, part, values)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 import msgspec
 
-from harness.cli.parts import known_part
+from harness.cli.given import known_part, readable_run, unusable_lines
 from harness.cli.terminal import say
 from harness.diagnose.diagnosis import diagnose
 from harness.diagnose.finding import Diagnosis, Finding
 from harness.diagnose.observations import Observations
 from harness.observe.recorder import standard
-from harness.runs import read_run
+from harness.runs import Run
 
 EXIT_CODES = {"healthy": 0, "diagnosed": 1, "not_enough_evidence": 3, "inconclusive": 3}
 """Unusable input is 2."""
@@ -30,9 +29,10 @@ def run(words: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print JSON instead of words")
     args = parser.parse_args(words)
     declared = [known_part(name, "--declared") for name in args.declared.split(",")]
-    reference = read_run(Path(args.reference)) if args.reference else None
-    result = diagnose(Observations(read_run(Path(args.run)), reference, declared))
-    say(as_json(result) if args.json else as_words(result))
+    reference = readable_run(args.reference) if args.reference else None
+    found = readable_run(args.run)
+    result = diagnose(Observations(found, reference, declared))
+    say(as_json(result) if args.json else "\n".join([*_ended(found), as_words(result)]))
     return EXIT_CODES[result.status]
 
 
@@ -53,8 +53,18 @@ def as_words(result: Diagnosis) -> str:
     return "\n".join(lines)
 
 
+def _ended(run: Run) -> list[str]:
+    """Say what a reader must know of the run itself: that it did not end well, or that its records are damaged."""
+    lines = [f"run: {run.state}: {run.message}"] if run.state != "completed" else []
+    damaged = unusable_lines(run)
+    return lines + ([f"damaged: {damaged} line(s) of its records cannot be read"] if damaged else [])
+
+
 def _told(finding: Finding) -> list[str]:
-    numbers = [f"    {e.name} = {_value(e.value)} {e.unit} (bound {e.threshold}; {e.source})" for e in finding.evidence]
+    numbers = [
+        f"    {e.name} = {' '.join(filter(None, [_value(e.value), e.unit]))} (bound {e.threshold}; {e.source})"
+        for e in finding.evidence
+    ]
     return [
         "",
         f"{finding.category}: {finding.cause} (confidence {finding.confidence:.0%})",

@@ -6,8 +6,11 @@ import argparse
 import signal
 import sys
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 from harness.config import RunOptions, RunSpec, add_run_flags, changed, given_flags, spec_from_args
 from harness.errors import HarnessError, UsageError
@@ -30,8 +33,7 @@ def main(words: list[str]) -> int:
         spec, options = spec_from_args(args)
         return start(spec, options, devices_given="devices" in given_flags(args))
     except HarnessError as error:
-        sys.stderr.write(f"train.py: error: {error}\n")
-        return error.exit_code
+        return _refused(error)
     except KeyboardInterrupt:
         sys.stderr.write("train.py: interrupted; what was recorded so far is kept\n")
         return EXIT_INTERRUPTED
@@ -49,7 +51,27 @@ def start(spec: RunSpec, options: RunOptions, *, devices_given: bool) -> int:
     from harness.engine.run import execute
 
     spec = changed(spec, {"devices": ranks.world_size})
-    return execute(spec, options, out_folder(spec, options, _started(ranks.launched)), ranks)
+    run_rank = partial(execute, spec, options, out_folder(spec, options, _started(ranks.launched)), ranks)
+    return run_rank() if ranks.world_size == 1 else _ended(run_rank)
+
+
+def _ended(run_rank: Callable[[], int]) -> NoReturn:
+    """Run one of several ranks and end the process with its exit code: a rank that exits normally can hang."""
+    from harness.engine.ending import end_process
+
+    code = 1
+    try:
+        code = run_rank()
+    except HarnessError as error:
+        code = _refused(error)
+    except BaseException:  # the process boundary: whatever it was belongs into the rank's own output
+        sys.excepthook(*sys.exc_info())
+    end_process(code)
+
+
+def _refused(error: HarnessError) -> int:
+    sys.stderr.write(f"train.py: error: {error}\n")
+    return error.exit_code
 
 
 def _launch(spec: RunSpec, options: RunOptions) -> int:

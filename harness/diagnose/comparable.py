@@ -9,6 +9,8 @@ from harness.runs import Run
 
 FACTS = (
     "data_hash",
+    "model_shape",
+    "sample_shape",
     "num_parameters",
     "num_trainable",
     "num_train",
@@ -23,8 +25,8 @@ VERSIONS = ("torch", "cuda", "cudnn", "nccl", "driver", "python")
 """Entries of the environment whose change can change numbers or speed."""
 
 IMPLIED = {
-    "size": {"num_parameters", "num_trainable"},
-    "workload": {"num_parameters", "num_trainable", "data_hash", "num_train", "num_val"},
+    "size": {"num_parameters", "num_trainable", "model_shape", "sample_shape", "data_hash", "num_train", "num_val"},
+    "workload": {"num_parameters", "num_trainable", "model_shape", "sample_shape", "data_hash", "num_train", "num_val"},
     "devices": {"world_size"},
     "device": {"device_kind", "device_name"},
 }

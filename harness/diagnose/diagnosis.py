@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 from harness.diagnose.base import RULES, Rule
 from harness.diagnose.finding import Diagnosis, Finding, Missing, Status
-from harness.diagnose.observations import Observations
+from harness.diagnose.observations import LOST, Observations
 
 INTEGRITY = "uncontrolled_comparison"
 """Asked first: when two runs are not comparable, nothing else can be read from their difference."""
@@ -48,31 +46,26 @@ def _status(observations: Observations, findings: list[Finding], missing: list[M
     return "healthy"
 
 
-REGRESSION = 0.02
-"""Relative loss of the metric from which a regression counts, beyond three standard errors of the difference."""
-
-EXCESS = 0.05
-"""See harness.diagnose.rules.fp16_no_loss_scaling."""
-
-
 def _unexplained(observations: Observations) -> list[Finding]:
-    """Name a symptom that no rule explains: the category and the next experiment, never a forced cause."""
-    if not _same_updates(observations):
+    """Name a symptom that no rule explains: the category and the next experiment, never a forced cause.
+
+    Zeros among the gradients are told but are no symptom: a model that has learned its data has them too.
+    """
+    harm = []
+    if observations.is_regressed:
+        harm.append(observations.evidence("val_regression", f">= {observations.regression_bound:.3g}"))
+    if observations.is_lost_alone:
+        harm.append(observations.evidence("nonfinite_loss_share", f">= {LOST}, and finite in fp32"))
+    if not harm:
         return []
-    seen = [
-        observations.evidence(name, f">= {bound:.3g}")
-        for name, bound in (("val_regression", _regression_bound(observations)), ("zero_grad_excess", EXCESS))
-        if observations.at_least(name, bound)
-    ]
-    if not seen:
-        return []
+    zeros = [observations.evidence("zero_grad_excess", "about 0")] if observations.has("zero_grad_excess") else []
     return [
         Finding(
             category="precision",
             cause="unknown",
             confidence=0.5,
             summary="The run is worse than its fp32 reference, and none of the known causes has its evidence.",
-            evidence=seen,
+            evidence=harm + zeros,
             confirm=(
                 "Repeat both with two more seeds: a regression is real when it is larger than the spread over seeds."
             ),
@@ -81,20 +74,3 @@ def _unexplained(observations: Observations) -> list[Finding]:
             ),
         )
     ]
-
-
-UPDATES = 0.9
-"""A run that took fewer than nine tenths of its reference's updates is worse for that reason alone."""
-
-
-def _same_updates(observations: Observations) -> bool:
-    theirs = observations.reference.value("optimizer_steps") if observations.reference else None
-    return theirs is None or observations.at_least("optimizer_steps", UPDATES * theirs)
-
-
-def _regression_bound(observations: Observations) -> float:
-    """Three standard errors of the difference of two means, relative to the reference, plus REGRESSION."""
-    reference = observations.reference
-    value = abs(reference.value("val_metric") or 0.0) if reference else 0.0
-    error = observations.run.value("val_standard_error") or 0.0
-    return REGRESSION + (3 * 2**0.5 * error / value if value > 0 and math.isfinite(error) else 0.0)

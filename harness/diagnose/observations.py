@@ -12,6 +12,7 @@ from harness.config import RunSpec, argv, changed
 from harness.diagnose.comparable import undeclared_differences
 from harness.diagnose.finding import Evidence
 from harness.errors import UsageError
+from harness.observe.recorder import number
 from harness.runs import Run
 
 
@@ -40,10 +41,27 @@ UNITS = {
 }
 """Everything else is a share (0 to 1) or a text."""
 
-TEXTS = ("overflow_module", "train_formats", "reduction_site", "weight_dtypes")
+TEXTS = (
+    "overflow_module",
+    "overflow_site",
+    "coarser_eval_module",
+    "train_formats",
+    "reduction_site",
+    "weight_dtypes",
+)
 
 NEEDS_FULL = ("reduction_error", "eval_gap")
 """Observations that only ``--observe full`` gives."""
+
+
+LOST = 0.05
+"""Share of steps from which a loss that is not finite counts; a scale that is still searched for makes none."""
+
+REGRESSION = 0.02
+"""Relative loss of the metric from which a regression counts, beyond three standard errors of the difference."""
+
+UPDATES = 0.9
+"""A run that took fewer than nine tenths of its reference's updates is worse for that reason alone."""
 
 
 class Observations:
@@ -87,6 +105,32 @@ class Observations:
         points = self.run.series("step", "loss")
         return bool(points) and math.isfinite(points[-1][1])
 
+    @property
+    def is_lost_alone(self) -> bool:
+        """Whether losses are not finite although the reference completed with finite ones."""
+        reference = self.reference
+        calm = reference is not None and reference.state == "completed" and not reference.value("nonfinite_loss_share")
+        return calm and self.at_least("nonfinite_loss_share", LOST)
+
+    @property
+    def is_regressed(self) -> bool:
+        """Whether the metric is worse than the reference's beyond noise, after about as many updates."""
+        theirs = self.reference.value("optimizer_steps") if self.reference else None
+        same = theirs is None or self.at_least("optimizer_steps", UPDATES * theirs)
+        return same and self.at_least("val_regression", self.regression_bound)
+
+    @property
+    def regression_bound(self) -> float:
+        """Three standard errors of the difference of two means, relative to the reference, plus REGRESSION.
+
+        Where the standard error is unknown, as for an F1 score, one value is taken to spread as widely as it is large.
+        """
+        value = abs((self.reference.value("val_metric") if self.reference else None) or 0.0)
+        error, num_val = self.run.value("val_standard_error"), number(self.run.start.get("num_val")) or 1.0
+        if error is None or not math.isfinite(error):
+            error = value / math.sqrt(max(1.0, num_val))
+        return REGRESSION + (3 * math.sqrt(2) * error / value if value > 0 else 0.0)
+
     def evidence(self, name: str, threshold: str) -> Evidence:
         """Return an observation as evidence."""
         value: float | str | None = self.text(name) if name in TEXTS else self.number(name)
@@ -102,7 +146,8 @@ class Observations:
     def command_for(self, name: str) -> str:
         """Return the command that would produce a missing observation."""
         try:
-            spec = changed(RunSpec(), dict(self.run.start.get("spec") or {}), "recorded spec")
+            recorded = self.run.start.get("spec")
+            spec = changed(RunSpec(), recorded if isinstance(recorded, dict) else {}, "recorded spec")
         except UsageError:
             return "the run has no usable start record; run it again with python train.py"
         if name in TWIN:
@@ -154,9 +199,9 @@ class Observations:
     def _scale_shift(self) -> float | None:
         shifts = [0.0]
         for resume in self.run.ranks[0].of("resume") if self.run.ranks else ():
-            saved, live = resume.get("saved_scale"), resume.get("live_scale")
-            if isinstance(saved, (int, float)) and isinstance(live, (int, float)) and saved > 0 and live > 0:
-                shifts.append(abs(math.log2(live / saved)))
+            saved, live = number(resume.get("saved_scale")), number(resume.get("live_scale"))
+            if saved is not None and live is not None and min(saved, live) > 0 and math.isfinite(max(saved, live)):
+                shifts.append(abs(math.log2(live) - math.log2(saved)))
         return max(shifts)
 
     def _needless_scaled_share(self) -> float | None:

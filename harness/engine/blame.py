@@ -15,6 +15,9 @@ HARNESS = str(Path(harness.__file__).parent)
 COLLECTIVES = ("torch/distributed/", "torch/nn/parallel/distributed.py")
 """Files of torch where a rank meets the others: an error that ends there came from another rank or the network."""
 
+UNUSED = "parameters that were not used in producing loss"
+"""What DistributedDataParallel says of a model whose loss does not reach every trainable parameter."""
+
 INSTALLED = ("site-packages", "dist-packages", "<frozen ")
 """Marks of a file that nobody wrote for this workload."""
 
@@ -23,14 +26,14 @@ def is_users(error: BaseException, path: Path) -> bool:
     """Tell whether an exception comes from the user's file, or from what we called for him."""
     files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     if any(part in files[-1] for part in COLLECTIVES):
-        return False
+        return UNUSED in str(error)
     return CALLOUTS in files or str(path) in files
 
 
 def where(error: BaseException, path: Path) -> str:
     """Say what was raised and the last line of the user's own code that was involved."""
     name, line = _place(error, path)
-    return f"{type(error).__name__}: {_text(error)}" + (f" ({name}, line {line})" if line else "")
+    return _text(error) + (f" ({name}, line {line})" if line else "")
 
 
 def _place(error: BaseException, path: Path) -> tuple[str, int | None]:
@@ -47,6 +50,8 @@ def _is_own(filename: str, path: Path) -> bool:
 
 
 def _text(error: BaseException) -> str:
-    """Return the message; of one that carries a worker's traceback, its last line."""
+    """Return kind and message; of an error that carries a worker's traceback, its last line."""
+    if isinstance(error, SyntaxError):
+        return f"SyntaxError: {error.msg}"
     text = str(error)
-    return text.strip().splitlines()[-1] if "Original Traceback" in text else text
+    return text.strip().splitlines()[-1] if "Original Traceback" in text else f"{type(error).__name__}: {text}"

@@ -40,8 +40,8 @@ def call_loss(loss: Callable[[Any, Any], Any], output: Any, targets: Any) -> Ten
         raise WorkloadError(f"loss must return a scalar tensor, got {_shown(value)}")
     if value.dim():
         raise WorkloadError(f"loss must return a scalar, got shape {tuple(value.shape)}")
-    if not value.requires_grad:
-        raise WorkloadError("loss must depend on the model's trainable parameters; the tensor has no gradient")
+    if not value.requires_grad or value.is_complex():
+        raise WorkloadError("loss must be a real number that depends on the model's trainable parameters")
     return value
 
 

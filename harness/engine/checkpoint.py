@@ -118,7 +118,7 @@ def _write(state: dict[str, Any], path: Path) -> None:
     except (OSError, RuntimeError) as error:  # torch's writer says RuntimeError for a full disk
         partial.unlink(missing_ok=True)
         reason = " ".join(str(error).split())[:300]
-        raise HarnessError(f"the checkpoint {path} cannot be written: {reason}") from error
+        raise HarnessError(f"the checkpoint {path} cannot be written; is the disk full? {reason}") from error
 
 
 def _of_all_ranks(mine: Any, world_size: int) -> list[Any]:

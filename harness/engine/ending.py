@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import NoReturn
 
 import torch
+import torch.distributed as dist
 
 from harness.errors import HarnessError, UsageError
 from harness.observe.recorder import OutputClosedError
+from harness.runs import LOST
 
 EXIT_CODES = {"completed": 0, "diverged": 1, "oom": 1, "error": 1, "refused": 2, "timeout": 124, "interrupted": 130}
 """State of a run -> exit code of its process."""
@@ -26,6 +31,17 @@ class DivergedError(HarnessError):
 
 class OutOfTimeError(HarnessError):
     """The run's time limit passed."""
+
+
+class LostRankError(HarnessError):
+    """Another rank left in the middle of the run: its records say why."""
+
+
+def explained_loss(error: BaseException) -> BaseException:
+    """Return a LostRankError for an error of the connection to another rank, anything else as it is."""
+    if isinstance(error, (dist.DistBackendError, dist.DistNetworkError)) or "gloo/transport/" in str(error):
+        return LostRankError(f"{LOST}: {error}")
+    return error
 
 
 def state_of(error: BaseException) -> str:
@@ -46,6 +62,14 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True
     return isinstance(error, (RuntimeError, OSError)) and any(sign in str(error) for sign in NO_MEMORY)
+
+
+def end_process(code: int) -> NoReturn:
+    """Flush what was printed and end the process at once: a rank that tears its process group down can hang."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 @contextmanager

@@ -66,27 +66,27 @@ def _fork(request: dict[str, Any], answers: Any) -> int:
     pid = os.fork()
     if pid:
         return pid
-    os.setsid()
-    _die_with_parent()
-    answers.close()
-    signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    from harness.engine.ending import end_process
+
     code = 1
     try:
+        _leave_server(answers)
         code = _child(request)
     except BaseException:  # the process boundary: whatever it was belongs into the rank's own output
         sys.excepthook(*sys.exc_info())
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        # Not a normal exit: a rank that tears its process group down at exit can hang.
-        os._exit(code)
+        end_process(code)
 
 
-def _die_with_parent() -> None:
-    """Ask the kernel to kill this process when the server ends in whatever way: nobody would watch it any more."""
+def _leave_server(answers: Any) -> None:
+    """Lead a process group, and keep nothing of the server but what it has imported."""
+    os.setsid()
+    # Nobody would watch this process any more once the server has ended, in whatever way.
     PRCTL(PR_SET_PDEATHSIG, signal.SIGKILL)
+    answers.close()
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _child(request: dict[str, Any]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,13 @@ from harness.config import RunOptions, RunSpec, changed, public_fields
 from harness.devices.base import Device
 from harness.devices.select import check_count, open_device, resolve_kind
 from harness.engine.build import Parts, build
-from harness.engine.ending import EXIT_CODES, alarm, state_of
+from harness.engine.ending import EXIT_CODES, alarm, explained_loss, state_of
+from harness.engine.fp32 import InFp32, fp32_copy
 from harness.engine.parallel import Ranks, bare, join, leave
 from harness.engine.precision import Autocast, set_matmul_format
 from harness.engine.train import Loop
 from harness.engine.validation import Validation
+from harness.engine.shapes import model_shape, sample_shape
 from harness.engine.workload import data_hash, explained, load_workload
 from harness.errors import HarnessError, UsageError
 from harness.faults.base import injection
@@ -33,7 +34,7 @@ def execute(spec: RunSpec, options: RunOptions, folder: Path, ranks: Ranks) -> i
         with alarm(options.time_limit_s):
             _train(spec, options, folder, ranks, recorder, watch)
     except BaseException as error:  # the process boundary: however a run ends, its last record says how
-        failure = error
+        failure = explained_loss(error)
     watch.stop()
     state, message = _told(failure)
     try:
@@ -120,14 +121,17 @@ def _result(loop: Loop, parts: Parts) -> dict[str, Any]:
     }
 
 
-def _reference_metric(spec: RunSpec, parts: Parts, device: Device, ranks: Ranks) -> dict[str, float]:
+def _reference_metric(spec: RunSpec, parts: Parts, device: Device, ranks: Ranks) -> dict[str, Any]:
     """Evaluate the final weights once more in fp32, summed in float64: what the reported metric must agree with."""
     if spec.observe != "full":
         return {}
-    plain = Validation(
-        parts.workload, device.torch_device, Autocast(device.torch_device.type, None), ranks.rank, ranks.world_size
-    )
-    return {"val_metric_fp32": plain(copy.deepcopy(bare(parts.model)).float())}
+    autocast = Autocast(device.torch_device.type, None)
+    plain = Validation(parts.workload, device.torch_device, autocast, ranks.rank, ranks.world_size)
+    try:
+        with InFp32():
+            return {"val_metric_fp32": plain(fp32_copy(bare(parts.model)))}
+    except Exception as error:  # a user's model may insist on a format; the run itself is complete without this number
+        return {"val_metric_fp32": None, "val_metric_fp32_note": f"{type(error).__name__}: {error}"[:300]}
 
 
 def _start(spec: RunSpec, ranks: Ranks, device: Device) -> dict[str, Any]:
@@ -144,6 +148,8 @@ def _start(spec: RunSpec, ranks: Ranks, device: Device) -> dict[str, Any]:
 def _shape(workload: Any) -> dict[str, Any]:
     parameters = list(workload.model.parameters())
     return {
+        "model_shape": model_shape(workload),
+        "sample_shape": sample_shape(workload),
         "num_parameters": sum(p.numel() for p in parameters),
         "num_trainable": sum(p.numel() for p in parameters if p.requires_grad),
         "num_train": len(workload.train_data),

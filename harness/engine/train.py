@@ -51,7 +51,7 @@ class Loop:
             last = self.step == self.spec.max_steps
             if last or self.due(self.options.log_interval):
                 # Reading the loss waits for the device: only here, never in a step in between.
-                self.log(parts, torch.stack(losses).mean().item())
+                self.log(parts, sum(loss.item() for loss in losses) / len(losses))
             if last or self.due(self.spec.val_interval):
                 self.validate(parts)
             if self.due(self.spec.checkpoint_interval):

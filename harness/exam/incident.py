@@ -10,6 +10,7 @@ from harness.config import RunSpec, changed
 from harness.diagnose.diagnosis import diagnose
 from harness.diagnose.finding import Diagnosis
 from harness.diagnose.observations import Observations
+from harness.errors import UsageError
 from harness.exam.keys import Change, Key
 from harness.experiment.store import RunStore
 from harness.faults.base import FAULTS, Fault
@@ -61,6 +62,24 @@ class Incident:
     def reference_spec(self) -> RunSpec:
         """The fp32 run that the incident is compared with."""
         return changed(self.control_spec, {"precision": "fp32"})
+
+    @cached_property
+    def impossible(self) -> str:
+        """Why the runs of this incident cannot even be described, or an empty text.
+
+        A user's settings may contradict what a cause needs: a restart at step 40 in a run of 20 steps.
+        """
+        try:
+            self.specs()
+        except UsageError as error:
+            return str(error)
+        return ""
+
+    def specs(self) -> list[RunSpec]:
+        """Return every run that proving the incident needs, in the order of need."""
+        changes = (self.key.confirm, *self.key.remedies, *self.key.cheats)
+        first = [self.reference_spec, self.control_spec, self.suspect_spec]
+        return first + [self.spec_after(change) for change in changes]
 
     def spec_after(self, change: Change) -> RunSpec:
         """Apply a change to the suspect: putting the faulty part right removes the fault, any other part does not."""

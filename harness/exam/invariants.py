@@ -39,9 +39,9 @@ class Judgement:
 
 def control(incident: Incident) -> Judgement:
     """The healthy twin shows no finding."""
-    refused = _refused(incident.control, incident.reference)
-    if refused:
-        return _not_run(refused, incident.control_spec)
+    unfit = _unfit(incident.reference, incident.reference_spec) or _unfit(incident.control, incident.control_spec)
+    if unfit:
+        return unfit
     diagnosis = incident.diagnose(incident.control)
     value = incident.observed(incident.control)
     inside = _within(incident, value)
@@ -61,9 +61,9 @@ def control(incident: Incident) -> Judgement:
 
 def symptom(incident: Incident) -> Judgement:
     """The declared observation moves beyond its bound, in the declared direction."""
-    refused = _refused(incident.suspect)
-    if refused:
-        return _not_run(refused, incident.suspect_spec)
+    unfit = _unfit(incident.suspect, incident.suspect_spec)
+    if unfit:
+        return unfit
     value, healthy = incident.observed(incident.suspect), incident.observed(incident.control)
     up = incident.fault.direction == "up"
     moved = value is not None and not math.isnan(value) and not _within(incident, value)
@@ -193,17 +193,16 @@ def _band(incident: Incident) -> tuple[float | None, float | None]:
     return (None, bound) if incident.fault.direction == "up" else (bound, None)
 
 
-def _refused(*runs: Run) -> str:
-    return next((run.message for run in runs if run.state in {"refused", "died", "error"}), "")
-
-
-def _not_run(message: str, spec: RunSpec) -> Judgement:
-    skipped = "refused:" in message
+def _unfit(run: Run, spec: RunSpec) -> Judgement | None:
+    """Return why a run that was refused, broke or was late proves nothing, or None when it can be judged."""
+    ends: dict[str, Outcome] = {"refused": "SKIPPED", "died": "ERROR", "error": "ERROR", "timeout": "TIMEOUT"}
+    if run.state not in ends:
+        return None
     return Judgement(
-        outcome="SKIPPED" if skipped else "ERROR",
+        outcome=ends[run.state],
         expected="the run executes",
-        observed="refused" if skipped else "no result",
-        reason=message,
+        observed=run.state,
+        reason=run.message,
         specs=[spec],
     )
 

@@ -2,110 +2,180 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
 from harness.observe.base import Observer
+from harness.observe.overflows import on_host
 from harness.observe.updates import HALF
 
 MANTISSA_BITS = {torch.float64: 52, torch.float32: 23, torch.float16: 10, torch.bfloat16: 7}
 """Explicit mantissa bits (IEEE 754; bfloat16: Google's definition)."""
 
-
 BITS = ("train_output_bits", "train_weight_bits", "eval_output_bits", "eval_weight_bits")
 
+OUTSIDE = "code outside the modules"
+"""The place of an overflow when all 16-bit outputs of modules are finite and the loss is not."""
 
-@dataclass
+
+@dataclass(frozen=True)
 class Seen:
-    """What one module gave in one step."""
+    """What one module gave in one forward pass."""
 
-    step: int
     module: nn.Module
-    training: bool
-    peak: Tensor
+    lowest: Tensor
+    highest: Tensor
     dtype: torch.dtype
 
 
-class Activations(Observer):
-    """Ranges and formats of the outputs of modules without children, in sampled steps and in evaluation.
+@dataclass
+class Pass:
+    """The 16-bit outputs of one training pass, from the first module to the loss."""
 
-    ``activation_range_used``    largest |activation| / largest number of its 16-bit format, in training
-    ``overflow_module``          the first module whose 16-bit output was not finite in training, or empty
+    step: int
+    seen: list[Seen] = field(default_factory=list)
+    loss: Tensor | None = None
+
+
+class Activations(Observer):
+    """Ranges and formats of the outputs of modules, in sampled steps and in evaluation.
+
+    ``activation_range_used``    largest activation / largest number of its 16-bit format, in training; large
+                                 negative numbers are left out, because masks are made of them; inf after an overflow
+    ``overflow_module``          the first module whose 16-bit output was not finite in a pass whose loss was not
+                                 finite either, or ``code outside the modules``, or empty
     ``train_output_bits``        fewest mantissa bits among the outputs in training
     ``train_weight_bits``        the same among the weights
     ``eval_output_bits``, ``eval_weight_bits``  the same in evaluation
-    ``train_formats``            the formats of the outputs in training
+    ``coarser_eval_module``      a module whose output has fewer mantissa bits in evaluation than in training, or empty
+    ``train_formats``            the formats of outputs, 16-bit weights and autocast regions in training
     """
 
     def __init__(self, step: Callable[[], int], names: Callable[[nn.Module], str]) -> None:
         self.step, self.names = step, names
-        self.pending: list[Seen] = []
-        self.history: list[dict[str, Any]] = []
+        self.current: Pass | None = None
+        self.pending: list[Pass] = []
+        self.last_loss: Tensor | None = None
         self.range_used: float | None = None
         self.overflow: tuple[str, int] | None = None
         self.bits: dict[str, int] = {}
+        self.output_bits: WeakKeyDictionary[nn.Module, dict[str, int]] = WeakKeyDictionary()
+        self.coarser = ""
         self.formats: set[torch.dtype] = set()
 
     def on_forward(self, module: nn.Module, output: Any, grad_enabled: bool) -> None:
-        """Note format and size of a leaf module's output."""
-        if (
-            not isinstance(output, Tensor)
-            or not output.is_floating_point()
-            or next(module.children(), None) is not None
-        ):
-            return
-        self._note_bits(module, output, grad_enabled)
-        if output.dtype in HALF and output.numel():
-            peak = torch.linalg.vector_norm(output.detach(), float("inf"))
-            self.pending.append(Seen(self.step(), module, grad_enabled, peak, output.dtype))
+        """Note format and range of a module's output; of one that holds others only what it gives itself."""
+        leaf = next(module.children(), None) is None
+        phase = "train" if grad_enabled else "eval"
+        for value in tensors_in(output):
+            self._note_format(module, value.dtype, phase, leaf)
+            if grad_enabled:
+                self._note_range(module, value)
+        for parameter in module.parameters(recurse=False):
+            self._note_weight(parameter.dtype, phase)
+
+    def on_autocast(self, dtype: torch.dtype, grad_enabled: bool) -> None:
+        """Note the format of an autocast region: what is computed in it need not be a module's output."""
+        if grad_enabled:
+            self.formats.add(dtype)
+
+    def on_backward(self, losses: list[Tensor]) -> None:
+        """Close the pass under way: its loss tells whether an output that is not finite did any harm."""
+        if self.current is not None:
+            self.last_loss = losses[0].detach() if losses else None
+            self._close(self.last_loss)
+
+    def on_attempt_end(self, step: int) -> None:
+        """Close what was computed since: recomputed activations belong to the last loss."""
+        self._close(self.last_loss)
+        self.last_loss = None
 
     def read(self) -> list[dict[str, Any]]:
         """Return the range used in each sampled training step."""
-        if not self.pending:
-            return []
-        seen, self.pending = self.pending, []
+        passes, self.pending = self.pending, []
+        numbers = iter(on_host([n.double() for p in passes for s in p.seen for n in (s.lowest, s.highest)]))
+        losses = iter(on_host([p.loss.double().sum() for p in passes if p.loss is not None]))
         by_step: dict[int, float] = {}
-        for entry, peak in zip(seen, torch.stack([s.peak.float() for s in seen]).tolist(), strict=True):
-            if entry.training:
-                used = self._used(entry, peak)
+        for entry in passes:
+            ranges = [(seen, next(numbers), next(numbers)) for seen in entry.seen]
+            loss = next(losses) if entry.loss is not None else 0.0
+            used = self._judged(entry.step, ranges, lost=not math.isfinite(loss))
+            if ranges:
                 by_step[entry.step] = max(by_step.get(entry.step, 0.0), used)
-        new = [{"step": step, "activation_range_used": used} for step, used in by_step.items()]
-        self.history += new
-        return new
+        self.range_used = max((self.range_used or 0.0, *by_step.values())) if by_step else self.range_used
+        return [{"step": step, "activation_range_used": used} for step, used in by_step.items()]
 
     def summary(self) -> dict[str, Any]:
         """Return the largest range used, the first overflow and the formats."""
+        self._close(self.last_loss)
         self.read()
-        name, step = self.overflow or ("", 0)
+        name, step = self.overflow if self.overflow and not self.formats.isdisjoint(HALF) else ("", 0)
         return {
             "activation_range_used": self.range_used,
             "overflow_module": name,
             "overflow_step": step,
+            "coarser_eval_module": self.coarser,
             "train_formats": ",".join(sorted(str(f).removeprefix("torch.") for f in self.formats)),
             **{name: self.bits.get(name) for name in BITS},
         }
 
-    def _used(self, entry: Seen, peak: float) -> float:
-        used = peak / torch.finfo(entry.dtype).max
-        if not used < float("inf"):
-            self.overflow = self.overflow or (self.names(entry.module), entry.step)
-            used = float("inf")
-        self.range_used = max(self.range_used or 0.0, used)
-        return used
+    def _close(self, loss: Tensor | None) -> None:
+        if self.current is not None:
+            self.current.loss = loss
+            self.pending.append(self.current)
+            self.current = None
 
-    def _note_bits(self, module: nn.Module, output: Tensor, training: bool) -> None:
-        if training:
-            self.formats.add(output.dtype)
-        phase = "train" if training else "eval"
-        self._lower(f"{phase}_output_bits", output.dtype)
-        for parameter in module.parameters(recurse=False):
-            self._lower(f"{phase}_weight_bits", parameter.dtype)
+    def _judged(self, step: int, ranges: list[tuple[Seen, float, float]], *, lost: bool) -> float:
+        """Return the share of the range that a pass used, and keep the first overflow that reached its loss."""
+        if lost:
+            # Masks are made of -inf: what is +inf or NaN comes first.
+            above = [seen for seen, _, high in ranges if not high < math.inf]
+            below = [seen for seen, low, _ in ranges if not low > -math.inf]
+            place = next((self.names(seen.module) for seen in (*above, *below)), OUTSIDE)
+            self.overflow = self.overflow or (place, step)
+            return math.inf
+        return max((high / torch.finfo(seen.dtype).max for seen, _, high in ranges if high >= 0), default=0.0)
 
-    def _lower(self, name: str, dtype: torch.dtype) -> None:
+    def _note_range(self, module: nn.Module, value: Tensor) -> None:
+        self.current = self.current or Pass(self.step())
+        if value.dtype in HALF and value.numel():
+            lowest, highest = torch.aminmax(value.detach())
+            self.current.seen.append(Seen(module, lowest, highest, value.dtype))
+
+    def _note_format(self, module: nn.Module, dtype: torch.dtype, phase: str, leaf: bool) -> None:
         bits = MANTISSA_BITS.get(dtype)
-        if bits is not None:
-            self.bits[name] = min(bits, self.bits.get(name, bits))
+        if bits is None:
+            return
+        known = self.output_bits.setdefault(module, {})
+        known[phase] = min(bits, known.get(phase, bits))
+        if phase == "eval" and bits < known.get("train", 0):
+            self.coarser = self.coarser or self.names(module)
+        if leaf:
+            self._lower(f"{phase}_output_bits", bits)
+        if leaf and phase == "train":
+            self.formats.add(dtype)
+
+    def _note_weight(self, dtype: torch.dtype, phase: str) -> None:
+        if dtype in MANTISSA_BITS:
+            self._lower(f"{phase}_weight_bits", MANTISSA_BITS[dtype])
+        if dtype in HALF and phase == "train":
+            self.formats.add(dtype)
+
+    def _lower(self, name: str, bits: int) -> None:
+        self.bits[name] = min(bits, self.bits.get(name, bits))
+
+
+def tensors_in(output: Any) -> Iterator[Tensor]:
+    """Yield the floating-point tensors of a module's output: alone, or in nested tuples, lists and mappings."""
+    if isinstance(output, Tensor):
+        if output.is_floating_point():
+            yield output
+    elif isinstance(output, (tuple, list, Mapping)):
+        for item in output.values() if isinstance(output, Mapping) else output:
+            yield from tensors_in(item)

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.amp import GradScaler
 from torch.optim import Optimizer
 
-ELEMENTS = 65536
-"""Elements looked at in one sample, evenly spaced over all tensors: a share of 0.30 is then known to +-0.004 (2 sigma,
+ELEMENTS = 16384
+"""Elements looked at in one sample, evenly spaced over all tensors: a share of 0.30 is then known to +-0.007 (2 sigma,
 binomial), and always on the same elements, so that two runs can be compared."""
 
 
@@ -31,11 +31,17 @@ class Observer:
         Training is what runs with gradients enabled: frozen layers are in eval mode while they train.
         """
 
+    def on_autocast(self, dtype: torch.dtype, grad_enabled: bool) -> None:
+        """Follow the entry into an autocast region that is enabled."""
+
+    def on_backward(self, losses: list[Tensor]) -> None:
+        """Precede a backward pass that begins at ``losses``."""
+
     def on_unscale(self, scaler: GradScaler, optimizer: Optimizer) -> None:
         """Follow an explicit ``scaler.unscale_(optimizer)``, before it happens."""
 
     def on_clip(self, parameters: list[Tensor], limit: Any, norm: Tensor | None) -> None:
-        """Follow a gradient clipping of ``parameters`` to ``limit``; ``norm`` is the total norm before it, when torch returns one."""
+        """Follow a gradient clipping to ``limit``; ``norm`` is the total 2-norm before it, where it is known."""
 
     def on_scaler_step(self, scaler: GradScaler, optimizer: Optimizer) -> None:
         """Precede ``scaler.step(optimizer)``."""
@@ -50,7 +56,7 @@ class Observer:
         """Precede a step that the optimizer takes."""
 
     def on_optimizer_stepped(self, optimizer: Optimizer) -> None:
-        """Follow a step that the optimizer took."""
+        """Follow a step that the optimizer took; ``doubt`` tells whether a fused one skipped it inside."""
 
     def on_schedule(self, scheduler: Any) -> None:
         """Follow ``scheduler.step()``."""
@@ -73,6 +79,15 @@ def trainable(optimizer: Optimizer) -> Iterable[Tensor]:
         for parameter in group["params"]:
             if parameter.grad is not None:
                 yield parameter
+
+
+def doubt(optimizer: Optimizer) -> Tensor | None:
+    """Return a number on the device that is not 0 when the step under way changes nothing.
+
+    Fused optimizers are called in any case and skip the step inside their kernel.
+    """
+    found = getattr(optimizer, "found_inf", None)
+    return found.detach() if isinstance(found, Tensor) else None
 
 
 def dense(grad: Tensor) -> Tensor:

@@ -33,8 +33,9 @@ class Overflows:
             return
         out = out_of_range(result)
         before = [self._known(value) for value in args if isinstance(value, Tensor) and value.is_floating_point()]
-        self.lost[result] = torch.stack([out, *before]).any() if before else out
-        first = out & ~torch.stack(before).any() if before else out
+        came_lost = torch.stack([flag.to(out.device) for flag in before]).any() if before else torch.zeros_like(out)
+        self.lost[result] = out | came_lost
+        first = out & ~came_lost
         self.pending.append((f"{func.overloadpacket.__name__} at {self.caller()}", first))
         if len(self.pending) >= MAX_PENDING:
             self.settle()
@@ -54,3 +55,8 @@ def out_of_range(value: Tensor) -> Tensor:
     """Return whether a tensor holds +inf or NaN, as a tensor on its device."""
     largest = value.detach().amax() if value.numel() else value.new_zeros(())
     return ~(largest < float("inf"))
+
+
+def on_host(scalars: list[Tensor]) -> list[float]:
+    """Return the values of scalars that may lie on several devices; one transfer."""
+    return torch.stack([scalar.to(scalars[0].device) for scalar in scalars]).tolist() if scalars else []

@@ -9,7 +9,7 @@ shares this mode.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakIdKeyDictionary
 
 from harness.observe.base import Observer
-from harness.observe.overflows import Overflows
+from harness.observe.overflows import Overflows, on_host
 from harness.observe.updates import HALF
 
 aten = torch.ops.aten
@@ -61,20 +61,27 @@ class Reductions(Observer, TorchDispatchMode):
         self.exact: Any = WeakIdKeyDictionary()
         self.worst = (0.0, "")
         self.overflows = Overflows(_caller)
+        self.failure: Exception | None = None
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if torch._C._current_graph_task_id() != -1:  # noqa: SLF001 - the only way to tell a backward pass
+        # The task id is the only way to tell a backward pass.
+        if self.failure is not None or torch._C._current_graph_task_id() != -1:  # noqa: SLF001
             return func(*args, **kwargs)
-        before = self._shadows(args) if func in ADDS else None
+        before = self._guarded(self._shadows, args) if func in ADDS else None
         result = func(*args, **kwargs)
-        if func._schema.is_mutable:  # noqa: SLF001 - the only way to tell an operation that writes into its input
-            self.exact.pop(args[0], None) if args and isinstance(args[0], Tensor) else None
-        if isinstance(result, Tensor) and result.dtype in HALF:
-            self._look(func, result, args, kwargs, before)
+        self._guarded(self._look, func, result, args, kwargs, before)
         return result
+
+    def _guarded(self, look: Callable[..., Any], *args: Any) -> Any:
+        """Look, and never raise into somebody's operation; ``read`` says later what went wrong."""
+        try:
+            return look(*args)
+        except Exception as error:  # an observer must never end somebody's training
+            self.failure = error
+            return None
 
     def read(self) -> list[dict[str, Any]]:
         """Look at what was kept; there are no samples."""
@@ -87,7 +94,11 @@ class Reductions(Observer, TorchDispatchMode):
         error, site = self.worst
         return {"reduction_error": error, "reduction_site": site, "overflow_site": self.overflows.site}
 
-    def _look(self, func: Any, result: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any], before: Any) -> None:
+    def _look(self, func: Any, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], before: Any) -> None:
+        if args and isinstance(args[0], Tensor) and func._schema.is_mutable:  # noqa: SLF001 - tells that an input is written to
+            self.exact.pop(args[0], None)
+        if not isinstance(result, Tensor) or result.dtype not in HALF:
+            return
         self.overflows.look(func, args, result)
         if before is not None and result.numel() == 1:
             self._follow_add(func, result, before, kwargs)
@@ -97,8 +108,10 @@ class Reductions(Observer, TorchDispatchMode):
             self.exact[result] = self.exact[args[0]]
 
     def _settle(self) -> None:
+        if self.failure is not None:
+            raise self.failure
         self.overflows.settle()
-        errors = torch.stack([error for _, error in self.pending]).tolist() if self.pending else []
+        errors = on_host([error for _, error in self.pending])
         for (site, _), error in zip(self.pending, errors, strict=True):
             self.worst = max(self.worst, (error, site), key=lambda worst: worst[0])
         self.pending = []

@@ -5,15 +5,19 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.amp import GradScaler
 from torch.optim import Optimizer
 
-from harness.observe.base import Observer
+from harness.observe.base import Observer, doubt
+from harness.observe.overflows import on_host
 
 TAIL = 2
 """The steady state is the second half of the attempts: dynamic scaling finds its scale in the first."""
+
+
+MAX_PENDING = 1000
+"""Scales kept on the device before they are looked at: looking waits for it."""
 
 
 class Scaling(Observer):
@@ -31,10 +35,13 @@ class Scaling(Observer):
         self.attempts = 0
         self.scaled_attempts = 0
         self.skipped: list[int] = []
-        self.told = 0
+        self.doubtful: list[tuple[int, Tensor]] = []
+        """Attempts of a fused optimizer with a number that is not 0 when the step was skipped."""
+        self.told: set[int] = set()
         self.clips = 0
         self.early_clips = 0
         self.scales: list[tuple[int, Tensor]] = []
+        self.unread: list[dict[str, Any]] = []
         self.history: list[dict[str, Any]] = []
         self.restored = 0
         self._live = self._unscaled = self._clipped = self._clipped_early = self._taken = False
@@ -53,14 +60,19 @@ class Scaling(Observer):
         self._live = True
 
     def on_optimizer_stepped(self, optimizer: Optimizer) -> None:
-        """The attempt was taken."""
+        """The attempt was taken, or a fused optimizer decides."""
         self._taken = True
+        skipped = doubt(optimizer)
+        if skipped is not None:
+            self.doubtful.append((self.attempts + 1, skipped))
 
     def on_scaler_update(self, scaler: GradScaler) -> None:
         """Keep the new scale; it stays on the device."""
         scale = getattr(scaler, "_scale", None)
         if isinstance(scale, Tensor):
             self.scales.append((self.attempts, scale.detach().clone()))
+        if len(self.scales) >= MAX_PENDING:
+            self.unread += self._changes()
 
     def on_scaler_restored(self, scaler: GradScaler) -> None:
         """A checkpoint brought the scale back."""
@@ -78,14 +90,18 @@ class Scaling(Observer):
 
     def read(self) -> list[dict[str, Any]]:
         """Return the scale after each attempt where it changed, and the attempts that were skipped."""
-        skipped = [{"step": step, "skipped": 1} for step in self.skipped[self.told :]]
-        self.told = len(self.skipped)
-        return skipped + self._changes()
+        flags = on_host([flag for _, flag in self.doubtful])
+        self.skipped += [step for (step, _), flag in zip(self.doubtful, flags, strict=True) if flag > 0]
+        self.doubtful = []
+        skipped = [{"step": step, "skipped": 1} for step in self.skipped if step not in self.told]
+        self.told = set(self.skipped)
+        changes, self.unread = self.unread + self._changes(), []
+        return skipped + changes
 
     def _changes(self) -> list[dict[str, Any]]:
         if not self.scales:
             return []
-        values = torch.stack([scale.reshape(()) for _, scale in self.scales]).tolist()
+        values = on_host([scale.reshape(()) for _, scale in self.scales])
         new = [{"step": step, "loss_scale": value} for (step, _), value in zip(self.scales, values, strict=True)]
         self.scales = []
         kept = [s for i, s in enumerate(new) if s["loss_scale"] != self._last_scale(new, i)]

@@ -2,48 +2,88 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
+from weakref import WeakKeyDictionary
 
+from torch import Tensor
+from torch.amp import GradScaler
 from torch.optim import Optimizer
 
-from harness.observe.base import Observer
+from harness.observe.base import Observer, doubt
+from harness.observe.overflows import on_host
+
+MAX_PENDING = 1000
+"""Uncertain steps kept on the device before they are counted: counting waits for it."""
+
+
+@dataclass
+class Track:
+    """The steps of one optimizer: how many, and whether its last attempt was taken."""
+
+    steps: int = 0
+    taken: bool = True
+    skipped: Tensor | None = None
+    """Not 0 when the last attempt, although it seemed taken, was skipped inside the optimizer."""
 
 
 class Schedules(Observer):
     """Counts over every step.
 
-    ``optimizer_steps``       steps that the optimizer took
-    ``scheduler_steps``       times the schedule advanced
-    ``schedule_lead``         scheduler steps during attempts that were not taken
+    ``optimizer_steps``       steps that the optimizers took
+    ``scheduler_steps``       times a schedule advanced
+    ``schedule_lead``         advances after an attempt that was not taken, with no step taken since the last advance
     """
 
     def __init__(self) -> None:
+        self.tracks: WeakKeyDictionary[Optimizer, Track] = WeakKeyDictionary()
+        self.steps_at_advance: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         self.optimizer_steps = 0
         self.scheduler_steps = 0
         self.lead = 0
-        self._taken = True
-        self._last_taken = True
+        self.doubtful_steps: list[Tensor] = []
+        self.doubtful_leads: list[Tensor] = []
+
+    def on_scaler_step(self, scaler: GradScaler, optimizer: Optimizer) -> None:
+        """An attempt begins that may be skipped."""
+        self._track(optimizer).taken = False
 
     def on_optimizer_stepped(self, optimizer: Optimizer) -> None:
-        """A step was taken."""
+        """A step was taken, or a fused optimizer was called."""
+        track = self._track(optimizer)
+        track.steps, track.taken, track.skipped = track.steps + 1, True, doubt(optimizer)
         self.optimizer_steps += 1
-        self._taken = True
-
-    def on_attempt_end(self, step: int) -> None:
-        """The schedule is advanced after the attempt: remember how the attempt ended."""
-        self._last_taken, self._taken = self._taken, False
+        if track.skipped is not None:
+            self.doubtful_steps.append(track.skipped)
+        if len(self.doubtful_steps) >= MAX_PENDING:
+            self._settle()
 
     def on_schedule(self, scheduler: Any) -> None:
         """Count one advance; a scheduler sets its first learning rate by a step of its own."""
-        if getattr(scheduler, "_is_initial", False):
+        track = self.tracks.get(getattr(scheduler, "optimizer", None))  # type: ignore[arg-type]
+        if getattr(scheduler, "_is_initial", False) or track is None:
             return
         self.scheduler_steps += 1
-        self.lead += not self._last_taken
+        since = track.steps - self.steps_at_advance.get(scheduler, 0)
+        self.steps_at_advance[scheduler] = track.steps
+        if not track.taken:
+            self.lead += since == 0
+        elif track.skipped is not None and since <= 1:
+            self.doubtful_leads.append(track.skipped)
 
     def summary(self) -> dict[str, Any]:
         """Return the counts."""
+        self._settle()
         return {
             "optimizer_steps": self.optimizer_steps,
             "scheduler_steps": self.scheduler_steps,
             "schedule_lead": self.lead,
         }
+
+    def _track(self, optimizer: Optimizer) -> Track:
+        return self.tracks.setdefault(optimizer, Track())
+
+    def _settle(self) -> None:
+        self.optimizer_steps -= sum(flag > 0 for flag in on_host(self.doubtful_steps))
+        self.lead += sum(flag > 0 for flag in on_host(self.doubtful_leads))
+        self.doubtful_steps, self.doubtful_leads = [], []

@@ -12,6 +12,7 @@ from harness.observe.attach import Attachment
 from harness.observe.base import Observer
 from harness.observe.clipping import Clipping
 from harness.observe.gradients import Gradients
+from harness.observe.losses import Losses
 from harness.observe.recorder import Recorder
 from harness.observe.reductions import Reductions
 from harness.observe.scaling import Scaling
@@ -51,6 +52,7 @@ class Watch:
             Updates(),
             Scaling(),
             Schedules(),
+            Losses(),
             Activations(step, self.name_of),
         ]
         if self.level == "full":

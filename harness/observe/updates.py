@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from harness.observe.base import Observer, picked, trainable
+from harness.observe.base import Observer, picked
 from harness.observe.gradients import median
 
 HALF = (torch.bfloat16, torch.float16)
@@ -21,6 +21,7 @@ class Updates(Observer):
     ``stalled_update_share``  weights with a non-zero gradient that a step left bitwise unchanged, 0 to 1
     ``stalled_half_share``    the same among the weights in a 16-bit format; 0 without such weights
     ``half_weight_share``     trainable weights that the optimizer holds in a 16-bit format, 0 to 1
+    ``lost_weights_step``     first sampled step that began with weights that are not finite, 0 if none did
     ``half_state_share``      optimizer state tensors (element-wise ones) in a 16-bit format, 0 to 1
     """
 
@@ -32,14 +33,13 @@ class Updates(Observer):
         self.pending: list[tuple[int, Tensor]] = []
         self.history: list[dict[str, Any]] = []
         self.optimizers: list[Optimizer] = []
+        self.lost_step = 0
 
     def on_optimizer_step(self, optimizer: Optimizer) -> None:
         """Keep some weights, with whether their gradient is non-zero."""
         if not any(known is optimizer for known in self.optimizers):
             self.optimizers.append(optimizer)
-        if all(float(group["lr"]) == 0 for group in optimizer.param_groups):
-            return
-        weights = [p for p in trainable(optimizer) if p.grad is not None and not p.grad.is_sparse]
+        weights = [p for p in moving_weights(optimizer) if p.grad is not None and not p.grad.is_sparse]
         for half in (False, True):
             some = [p for p in weights if (p.dtype in HALF) == half]
             if some:
@@ -50,7 +50,8 @@ class Updates(Observer):
         """Compare with the weights now."""
         for half, weights, old, moving in self.before:
             counts = torch.stack([((picked(weights) == old) & moving).sum(), moving.sum()])
-            self.current.append(torch.cat([counts, counts * half]))
+            lost = (~torch.isfinite(old)).any().reshape(1)
+            self.current.append(torch.cat([counts, counts * half, lost.to(counts.dtype)]))
         self.before = []
 
     def on_attempt_end(self, step: int) -> None:
@@ -63,7 +64,8 @@ class Updates(Observer):
         """Return the samples as numbers."""
         new = []
         for step, counts in self.pending:
-            stalled, moving, half_stalled, half_moving = counts.tolist()
+            stalled, moving, half_stalled, half_moving, lost = counts.tolist()
+            self.lost_step = self.lost_step or (step if lost else 0)
             sample = {"step": step}
             sample |= {"stalled_update_share": stalled / moving} if moving else {}
             sample |= {"stalled_half_share": half_stalled / half_moving} if half_moving else {}
@@ -80,6 +82,7 @@ class Updates(Observer):
             "stalled_update_share": median(self.history, "stalled_update_share"),
             "stalled_half_share": median(self.history, "stalled_half_share") if half_share(weights) else 0.0,
             "half_weight_share": half_share(weights),
+            "lost_weights_step": self.lost_step,
             "half_state_share": half_share(list(self._state_tensors())),
             "weight_dtypes": ",".join(sorted({str(p.dtype).removeprefix("torch.") for p in weights})),
         }
@@ -88,6 +91,13 @@ class Updates(Observer):
         for optimizer in self.optimizers:
             for state in optimizer.state.values():
                 yield from (v for v in state.values() if isinstance(v, Tensor) and v.numel() > 1)
+
+
+def moving_weights(optimizer: Optimizer) -> Iterator[Tensor]:
+    """Yield the parameters that a step can change: those of groups whose learning rate is not 0."""
+    for group in optimizer.param_groups:
+        if float(group["lr"]) != 0:
+            yield from group["params"]
 
 
 def half_share(tensors: list[Tensor]) -> float | None:

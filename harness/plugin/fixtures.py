@@ -67,6 +67,8 @@ def in_order(incident: Incident, invariant: str) -> Judgement:
     The runs are kept, so judging the earlier ones again only reads their records: this holds in any
     order and in any process.
     """
+    if incident.impossible:
+        return Judgement(outcome="SKIPPED", expected="", observed=None, reason=incident.impossible)
     order = list(INVARIANTS)
     for name in order[: min(order.index(invariant), order.index("diagnosis"))]:
         earlier = INVARIANTS[name](incident)

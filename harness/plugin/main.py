@@ -33,6 +33,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def is_exam(config: pytest.Config) -> bool:
     """Tell whether a path of the session lies in the scenarios folder."""
-    folder = config.rootpath / SCENARIOS
-    given = (Path(config.invocation_params.dir, argument.partition("::")[0]).resolve() for argument in config.args)
-    return any(path == folder or folder in path.parents or path == config.rootpath for path in given)
+    here = Path(config.invocation_params.dir)
+    given = [Path(here, argument.partition("::")[0]).resolve() for argument in config.args]
+    # A configuration file above the project moves pytest's root when --exam-out lies outside.
+    roots = [root for root in (config.rootpath, here.resolve()) if (root / SCENARIOS).is_dir()]
+    return any(root / SCENARIOS in (path, *path.parents) or path == root for root in roots for path in given)

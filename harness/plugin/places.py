@@ -41,11 +41,9 @@ class Place:
         return Incident(self.key, self.workload, self.device, store, self.overrides)
 
     def specs(self, store: RunStore) -> list[RunSpec]:
-        """Return every run that proving this place needs, in the order of need."""
+        """Return every run that proving this place needs, in the order of need; none when it cannot be shown."""
         incident = self.incident(store)
-        changes = (self.key.confirm, *self.key.remedies, *self.key.cheats)
-        first = [incident.reference_spec, incident.control_spec, incident.suspect_spec]
-        return first + [incident.spec_after(change) for change in changes]
+        return [] if incident.impossible else incident.specs()
 
 
 @dataclass(frozen=True)

@@ -74,10 +74,9 @@ def test_interrupt_keeps_what_was_found(exam: Write, words: list[str]) -> None:
     assert (ended.results["planned"], ended.results["executed"]) == (3, 1)
 
 
-@pytest.mark.parametrize("dist", ["load", "loadgroup"])
-def test_crash_of_a_worker_loses_nothing(exam: Write, dist: str) -> None:
+def test_crash_of_a_worker_loses_nothing(exam: Write) -> None:
     """The check under which a worker died is an ERROR; another worker takes over the rest."""
-    ended = exam(DIES).run("-n", "2", "--dist", dist)
+    ended = exam(DIES).run("-n", "2")
     assert ended.status == 1
     assert ended.outcomes == {f"test_lives[{n}]": "PASSED" for n in range(8)} | {"test_dies": "ERROR"}
     assert "crashed while running" in ended.rows["test_dies"]["reason"]

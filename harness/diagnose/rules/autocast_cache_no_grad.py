@@ -24,8 +24,9 @@ def judge(observations: Observations) -> Finding | None:
         cause="autocast_cache_no_grad",
         confidence=0.9,
         summary=(
-            f"{observations.number('missing_grad_excess') or 0:.0%} of the trainable weights get no gradient under autocast "
-            "although they get one in fp32: those layers use half copies without gradient history and never learn."
+            f"{observations.number('missing_grad_excess') or 0:.0%} of the trainable weights get no gradient under "
+            "autocast although they get one in fp32: those layers use half copies without gradient history and never "
+            "learn."
         ),
         evidence=[
             observations.evidence("missing_grad_excess", f">= {BOUND}"),

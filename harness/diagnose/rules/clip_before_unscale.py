@@ -14,14 +14,14 @@ def judge(observations: Observations) -> Finding | None:
     """Count the clips that came before unscale_."""
     if not observations.at_least("clips_before_unscale_share", BOUND):
         return None
-    norm, scale = observations.number("grad_norm_median"), observations.number("final_loss_scale")
+    norm, scale = observations.number("grad_norm_median") or 0.0, observations.number("final_loss_scale") or 1.0
     return Finding(
         category="precision",
         cause="clip_before_unscale",
         confidence=0.95,
         summary=(
             f"Gradients are clipped before scaler.unscale_: the threshold meets gradients that are {scale:g} times too "
-            f"large, and the optimizer gets a norm of {norm or 0:.2g}."
+            f"large, and the optimizer gets a norm of {norm:.2g}."
         ),
         evidence=[
             observations.evidence("clips_before_unscale_share", f">= {BOUND}"),

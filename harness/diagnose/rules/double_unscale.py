@@ -27,8 +27,8 @@ def judge(observations: Observations) -> Finding | None:
         cause="double_unscale",
         confidence=0.95 if 0.1 < ratio * scale < 10 else 0.7,
         summary=(
-            f"The optimizer gets gradients whose norm is {ratio:.2g} of what clipping left; the loss scale is {scale:g}, "
-            f"and its inverse {1 / scale:.2g}: they are divided by the scale a second time."
+            f"The optimizer gets gradients whose norm is {ratio:.2g} of what clipping left; the loss scale is "
+            f"{scale:g}, and its inverse {1 / scale:.2g}: they are divided by the scale a second time."
         ),
         evidence=[
             observations.evidence("step_norm_ratio", f"< {BOUND}"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from harness.diagnose.base import Rule
 from harness.diagnose.finding import Finding
 from harness.diagnose.observations import Observations
+from harness.observe.recorder import number
 
 BOUND = 0.02
 """Relative gap. Healthy bf16 and fp16 runs of the built-in workloads: at most 0.0002."""
@@ -14,26 +15,29 @@ SAMPLES = 2.0
 
 
 def possible(observations: Observations) -> bool:
-    """Outputs or weights have fewer mantissa bits in evaluation than in training."""
-    return any(_bits(observations, "eval", kind) < _bits(observations, "train", kind) for kind in ("output", "weight"))
+    """Outputs or weights, or those of one module, have fewer mantissa bits in evaluation than in training."""
+    coarser = (_bits(observations, "eval", kind) < _bits(observations, "train", kind) for kind in ("output", "weight"))
+    return bool(observations.text("coarser_eval_module")) or any(coarser)
 
 
 def judge(observations: Observations) -> Finding | None:
     """Compare the reported metric with an fp32 evaluation of the trained weights."""
-    bound = BOUND + SAMPLES / max(1, int(observations.run.start.get("num_val") or 1))
-    if not observations.at_least("eval_gap", bound):
+    bound = BOUND + SAMPLES / max(1.0, number(observations.run.start.get("num_val")) or 1.0)
+    if not observations.at_least("eval_gap", bound) or _within_noise(observations):
         return None
     return Finding(
         category="precision",
         cause="eval_precision_mismatch",
         confidence=0.9,
         summary=(
-            f"The reported metric {observations.run.value('val_metric'):.4g} differs by "
+            f"The reported metric {observations.run.value('val_metric') or 0:.4g} differs by "
             f"{observations.number('eval_gap') or 0:.1%} from an fp32 evaluation of the same trained weights "
-            f"({observations.run.value('val_metric_fp32'):.4g}), and evaluation runs in a coarser format than training."
+            f"({observations.run.value('val_metric_fp32') or 0:.4g}), and evaluation runs in a coarser format than "
+            "training."
         ),
         evidence=[
             observations.evidence("eval_gap", f">= {bound:.3g}"),
+            observations.evidence("coarser_eval_module", "no module coarser than in training"),
             *(
                 observations.evidence(f"{phase}_{kind}_bits", "evaluation not below training")
                 for kind in ("output", "weight")
@@ -43,6 +47,13 @@ def judge(observations: Observations) -> Finding | None:
         confirm="Evaluate the same checkpoint once in the training's own precision.",
         action="Evaluate the weights that were trained, under the same autocast as in training or in fp32.",
     )
+
+
+def _within_noise(observations: Observations) -> bool:
+    """Tell whether the difference is below one standard error: relative to a metric near zero anything is large."""
+    mine, fp32 = observations.run.value("val_metric") or 0.0, observations.run.value("val_metric_fp32") or 0.0
+    error = observations.run.value("val_standard_error") or 0.0
+    return abs(mine - fp32) < error
 
 
 def _bits(observations: Observations, phase: str, kind: str) -> float:

@@ -1,44 +1,67 @@
-"""An activation beyond 65504, the largest fp16 number, and steps lost because of it."""
+"""An activation beyond 65504, the largest fp16 number, and steps or quality lost because of it."""
 
 from __future__ import annotations
 
 from harness.diagnose.base import Rule, in_fp16
 from harness.diagnose.finding import Finding
-from harness.diagnose.observations import Observations
+from harness.diagnose.observations import LOST, Observations
 
-LOST = 0.05
-"""Share of skipped steps in the second half from which an overflow counts: a mask of -inf loses none."""
+SUMS = ("sum", "mean", "cumsum", "linalg_vector_norm", "norm")
+"""Operations that add up: when they overflow the values were in range, and low_precision_reduction tells it."""
 
 
 def judge(observations: Observations) -> Finding | None:
-    """A module's fp16 output is not finite in training, and updates are lost."""
-    module = observations.text("overflow_module")
-    lost = observations.at_least("skipped_share_late", LOST) or not observations.loss_is_finite
-    if not module or not lost or _reference_is_lost_too(observations):
+    """The forward pass gives no number in fp16, and updates are lost; or an overflow ruins the metric alone."""
+    if not (_lost_steps(observations) or _ruined_metric(observations)) or _explained_otherwise(observations):
         return None
+    site = observations.text("overflow_site")
+    place = observations.text("overflow_module") or site
+    step = observations.number("overflow_step") or 0.0
+    since = f" from step {step:.0f} on" if step else ""
     return Finding(
         category="precision",
         cause="fp16_activation_overflow",
         confidence=0.9,
         summary=(
-            f"The output of {module} is not finite in fp16 from step "
-            f"{observations.run.summary.get('overflow_step')} on; "
-            "the largest fp16 number is 65504. The loss scale cannot help, the forward pass itself overflows."
+            f"What {place} gives is not finite in fp16{since}"
+            + (f" (first operation: {site})" if site and site != place else "")
+            + "; the largest fp16 number is 65504. The loss scale cannot help, the forward pass itself overflows."
         ),
         evidence=[
             observations.evidence("overflow_module", "output not finite"),
             observations.evidence("activation_range_used", ">= 1"),
+            observations.evidence("overflow_site", "no operation out of range"),
+            observations.evidence("nonfinite_loss_share", f">= {LOST}"),
             observations.evidence("skipped_share_late", f">= {LOST}"),
         ],
         confirm="Run once in bf16, which has the range of fp32: the loss must be finite.",
         action=(
-            f"Compute {module} in fp32 (an autocast(enabled=False) island), or train in bf16. Clamping only hides it."
+            f"Compute {place} in fp32 (an autocast(enabled=False) island), or train in bf16. Clamping only hides it."
         ),
     )
 
 
-def _reference_is_lost_too(observations: Observations) -> bool:
-    return observations.reference is not None and observations.reference.state == "diverged"
+def _lost_steps(observations: Observations) -> bool:
+    """Losses are not finite, and steps are lost: a mask of -inf or a scale that is searched for loses no loss."""
+    lost = observations.at_least("skipped_share_late", LOST) or not observations.loss_is_finite
+    lost = lost or observations.at_least("nonfinite_loss_share", LOST)
+    bad = (observations.number("nonfinite_loss_share") or 0.0) > 0
+    return bad and lost and bool(observations.text("overflow_module"))
 
 
-RULE = Rule(category="precision", applies=in_fp16, needs=("activation_range_used",), judge=judge)
+def _ruined_metric(observations: Observations) -> bool:
+    """An operation left the range, no step was lost, and the metric is worse than in fp32."""
+    return bool(observations.text("overflow_site")) and observations.is_regressed
+
+
+def _explained_otherwise(observations: Observations) -> bool:
+    """The fp32 reference is lost too, the weights were lost first, or what overflowed is a sum."""
+    operation = observations.text("overflow_site").partition(" at ")[0]
+    if operation in SUMS and observations.at_least("reduction_error", 1.0):
+        return True
+    lost_weights, overflow = observations.number("lost_weights_step"), observations.number("overflow_step")
+    weights_first = lost_weights is not None and overflow is not None and 0 < lost_weights <= overflow
+    return weights_first or (observations.reference is not None and observations.reference.state == "diverged")
+
+
+RULE = Rule(category="precision", applies=in_fp16, needs=("nonfinite_loss_share",), judge=judge)

@@ -14,7 +14,8 @@ def judge(observations: Observations) -> Finding | None:
     """Skips go on, the forward pass is finite, and the scale has not moved."""
     skips = observations.number("skipped_steps") or 0.0
     moved = (observations.number("scale_backoffs") or 0.0) > 0.05 * skips
-    if not observations.at_least("skipped_share_late", BOUND) or moved or observations.text("overflow_module"):
+    forward_is_lost = observations.at_least("nonfinite_loss_share", BOUND / 2)
+    if not observations.at_least("skipped_share_late", BOUND) or moved or forward_is_lost:
         return None
     return Finding(
         category="precision",
@@ -36,4 +37,6 @@ def judge(observations: Observations) -> Finding | None:
     )
 
 
-RULE = Rule(category="precision", applies=under_a_scaler, needs=("skipped_share_late",), judge=judge)
+RULE = Rule(
+    category="precision", applies=under_a_scaler, needs=("skipped_share_late", "nonfinite_loss_share"), judge=judge
+)

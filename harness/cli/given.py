@@ -1,0 +1,30 @@
+"""What did a user give on the command line? Parts of a run and run folders, checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.config import RunSpec
+from harness.errors import UsageError
+from harness.runs import Run, read_run
+
+
+def known_part(text: str, flag: str) -> str:
+    """Return the field of the run spec that is meant, spelled as its flag or as its name."""
+    name = text.strip().replace("-", "_")
+    if name not in RunSpec.__struct_fields__:
+        raise UsageError(f"{flag}: unknown part {text!r}; known are: {', '.join(RunSpec.__struct_fields__)}")
+    return name
+
+
+def readable_run(folder: str) -> Run:
+    """Return the run in a folder; UsageError when nothing in it can be read."""
+    run = read_run(Path(folder))
+    if not any(rank.records for rank in run.ranks):
+        raise UsageError(f"{folder}: no run folder: none of the {unusable_lines(run)} line(s) in it is a record")
+    return run
+
+
+def unusable_lines(run: Run) -> int:
+    """Return the number of lines that could not be read."""
+    return sum(rank.unusable_lines for rank in run.ranks)

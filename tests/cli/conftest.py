@@ -1,0 +1,35 @@
+"""Small real runs that the commands read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.config import RunSpec, changed
+from harness.launch import run
+
+TINY = {"size": "tiny", "max_steps": 10, "val_interval": 10, "device": "cpu"}
+
+RUNS = {
+    "reference": {},
+    "half": {"precision": "bf16", "observe": "full"},
+    "sick": {"precision": "bf16", "observe": "full", "fault": "needless_scaler_with_bf16"},
+    "alone": {"precision": "fp16", "observe": "full"},
+    "other": {"precision": "bf16", "seed": 7, "lr": 0.01, "batch_size": 32},
+}
+"""Name -> what it has beside the tiny settings."""
+
+
+@pytest.fixture(scope="session")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Return the folder of a run by its name, executing it when it is first asked for."""
+    root = tmp_path_factory.mktemp("runs")
+
+    def folder(name: str) -> Path:
+        if not (root / name).exists():
+            assert run(changed(RunSpec(), TINY | RUNS[name]), root / name).state == "completed"
+        return root / name
+
+    return folder

@@ -17,7 +17,8 @@ from harness.devices.gate.host import GateKind
 from harness.devices.gate.run import run_gate
 from harness.errors import HarnessError
 from harness.observe.environment import fingerprint
-from harness.observe.nvml import GpuState, Nvml, open_nvml, visible_gpus
+from harness.observe.gpu_state import GpuState
+from harness.observe.nvml import Nvml, open_nvml, visible_gpus
 from harness.observe.outcome import Gate, GateCheck
 
 LEASE_WAIT_S = 10.0

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from harness.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from harness.observe.nvml import GpuState
+from harness.observe.gpu_state import GpuState
 
 _HIDES_ALL = ("", "NoDevFiles")
 """Values that leave nothing visible; the second is what Slurm sets for a job without GPUs."""

@@ -16,7 +16,7 @@ RUNS = {
     "reference": {},
     "half": {"precision": "bf16", "observe": "full"},
     "sick": {"precision": "bf16", "observe": "full", "fault": "needless_scaler_with_bf16"},
-    "alone": {"precision": "fp16", "observe": "full"},
+    "alone": {"precision": "fp16", "observe": "full", "fault": "fp16_no_loss_scaling"},
     "other": {"precision": "bf16", "seed": 7, "lr": 0.01, "batch_size": 32},
 }
 """Name -> what it has beside the tiny settings."""

@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from harness.errors import UsageError
-from harness.observe.nvml import GpuState, NullNvml, open_nvml, visible_gpus
+from harness.observe.gpu_state import GpuState
+from harness.observe.nvml import NullNvml, open_nvml, visible_gpus
 from tests.fakes.fake_nvml import (
     APPLICATION_CLOCKS,
     DRIVER_NOT_LOADED,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from harness.devices.gate.host import Host, blocked, check
-from harness.observe.nvml import GpuState
+from harness.observe.gpu_state import GpuState
 from harness.observe.outcome import GateCheck
 
 UNLISTED_LIMIT_BYTES = 2**30

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from harness.observe.nvml import GpuState
+from harness.observe.gpu_state import GpuState
 from harness.observe.outcome import GateCheck
 
 GateKind = Literal["cpu", "cuda", "emulated"]

@@ -17,7 +17,7 @@ exam: install  ## run the scenarios; the path of the report comes last
 	$(RUN) pytest scenarios/ --exam-out $(REPORT) $(ARGS)
 
 test: install  ## run the project's own tests
-	$(RUN) pytest tests/ -n 2 --dist loadgroup $(ARGS)
+	$(RUN) pytest tests/ -n 2 --dist loadfile $(ARGS)
 
 check: install  ## format, lint, types, import rules
 	$(RUN) ruff format --check .

@@ -86,7 +86,8 @@ class Server:
         self.waiting: dict[str, Queue[dict[str, Any]]] = {"": Queue()}
         self.count = 0
         self.ended = False
-        threading.Thread(target=self._listen, name="fork-server-answers", daemon=True).start()
+        self.listener = threading.Thread(target=self._listen, name="fork-server-answers", daemon=True)
+        self.listener.start()
         self._await_ready()
 
     @property
@@ -101,7 +102,7 @@ class Server:
         finally:
             if not ready:  # whatever interrupted the start, nobody would use what was started
                 self.process.kill()
-                self.process.wait()
+                self.close()
         if not ready:
             raise LaunchError(f"the fork server did not start (exit code {self.process.returncode})")
 
@@ -143,11 +144,13 @@ class Server:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        self.listener.join(5)
 
     def _listen(self) -> None:
-        for line in self.answers:
-            message = json.loads(line)
-            self.waiting[message.get("id", "")].put(message)
+        with self.answers:
+            for line in self.answers:
+                message = json.loads(line)
+                self.waiting[message.get("id", "")].put(message)
         with self.lock:
             self.ended = True
             for queue in self.waiting.values():
@@ -240,10 +243,17 @@ _starting = threading.Lock()
 def server() -> Server:
     """Return this process's fork server, started at first use and again when it has died."""
     with _starting:
-        if not _current or not _current[-1].alive:
-            _current[:] = [Server()]
-            atexit.register(_current[-1].close)
+        if _current and not _current[-1].alive:
+            _close()
+        if not _current:
+            _current.append(Server())
         return _current[-1]
+
+
+@atexit.register
+def _close() -> None:
+    while _current:
+        _current.pop().close()
 
 
 def _torchrun_variables(rank: int, world_size: int, port: int) -> dict[str, str]:

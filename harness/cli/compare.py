@@ -152,7 +152,7 @@ def _text(part: str, arms: list[Arm], contrasts: list[Contrast], decisions: list
     lines += [
         f"{arm.label}: {decision.verdict}. {decision.reason}" for arm, decision in zip(arms[1:], decisions, strict=True)
     ]
-    lines += [f"{arms[0].label}: {f.summary}" for f in arms[0].diagnosis.findings]
+    lines += [f"{arm.label}, {finding.cause}: {finding.summary}" for arm in arms for finding in arm.diagnosis.findings]
     return "\n".join([*lines, *([f"evidence: {out}"] if out else [])])
 
 

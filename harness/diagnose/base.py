@@ -17,6 +17,8 @@ class Rule:
     category: Category
     applies: Callable[[Observations], bool]
     """Whether the cause is possible at all in this run: without a live scaler its state cannot be lost."""
+    gate: tuple[str, ...] = ()
+    """Observations that ``applies`` asks for; a run that does not even say that there was nothing cannot be judged."""
     needs: tuple[str, ...]
     """Observations without which the rule cannot tell."""
     optional: bool = False

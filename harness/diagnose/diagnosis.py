@@ -18,7 +18,8 @@ def diagnose(observations: Observations) -> Diagnosis:
     answers = {name: _judge(name, rule, observations) for name, rule in RULES.load_all().items()}
     findings = [answer for answer in answers.values() if isinstance(answer, Finding)]
     missing = [entry for answer in answers.values() if isinstance(answer, list) for entry in answer]
-    checked = [name for name, answer in answers.items() if not isinstance(answer, list)]
+    seen = observations.has("attempted_steps")
+    checked = [name for name, answer in answers.items() if seen and not isinstance(answer, list)]
     if not findings:
         findings = _unexplained(observations)
     findings.sort(key=lambda finding: -finding.confidence)
@@ -29,9 +30,10 @@ def diagnose(observations: Observations) -> Diagnosis:
 
 def _judge(name: str, rule: Rule, observations: Observations) -> Finding | list[Missing] | None:
     """Return a finding, None for 'not this', or what is missing to tell."""
-    if not rule.applies(observations):
+    unknown = [name for name in rule.gate if not observations.is_told(name)]
+    if not unknown and not rule.applies(observations):
         return None
-    absent = [need for need in rule.needs if not observations.has(need)]
+    absent = unknown or [need for need in rule.needs if not observations.has(need)]
     if absent:
         return [Missing(observation=n, needed_for=name, command=observations.command_for(n)) for n in absent]
     return rule.judge(observations)

@@ -94,6 +94,13 @@ class Observations:
         """Tell whether a number was observed."""
         return self.number(name) is not None
 
+    def is_told(self, name: str) -> bool:
+        """Tell whether the run says something about ``name``, if only that there was nothing to observe."""
+        if name not in self.run.summary:
+            return False
+        value = self.run.summary[name]
+        return value is None or (isinstance(value, str) if name in TEXTS else number(value) is not None)
+
     def at_least(self, name: str, bound: float) -> bool:
         """Tell whether a number was observed and reaches the bound; NaN does not."""
         value = self.number(name)
@@ -197,12 +204,16 @@ class Observations:
         return sign * (other - mine) / max(abs(other), 1e-12)
 
     def _scale_shift(self) -> float | None:
-        shifts = [0.0]
+        """Return the largest jump of the scale in octaves; None when a resume is known of but not its scales."""
+        spec = self.run.start.get("spec")
+        planned = isinstance(spec, dict) and bool(spec.get("restart_at") or spec.get("resume"))
+        shifts = []
         for resume in self.run.ranks[0].of("resume") if self.run.ranks else ():
             saved, live = number(resume.get("saved_scale")), number(resume.get("live_scale"))
-            if saved is not None and live is not None and min(saved, live) > 0 and math.isfinite(max(saved, live)):
-                shifts.append(abs(math.log2(live) - math.log2(saved)))
-        return max(shifts)
+            if saved is None or live is None or not 0 < min(saved, live) <= max(saved, live) < math.inf:
+                return None
+            shifts.append(abs(math.log2(live) - math.log2(saved)))
+        return max(shifts) if shifts else None if planned else 0.0
 
     def _needless_scaled_share(self) -> float | None:
         share = self._per_attempt("scaled_attempts")

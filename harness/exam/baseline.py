@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.config import RunSpec
-from harness.exam.invariants import Judgement
+from harness.exam.invariants import Judgement, unfit
 from harness.experiment.store import RunStore
 from harness.runs import Run
 
@@ -15,6 +15,9 @@ on a GPU change the order; two per cent over 100 steps of a small model is an as
 def baseline(store: RunStore, spec: RunSpec) -> Judgement:
     """The same spec, run twice, gives the same losses."""
     first, second = store.get(spec), store.get(spec, repeat=1)
+    broken = unfit(first, spec) or unfit(second, spec)
+    if broken:
+        return broken
     bound = BOUNDS.get(spec.device, 0.0)
     worst = _largest_difference(first, second)
     unfinished = next((run.message for run in (first, second) if run.state != "completed"), "")

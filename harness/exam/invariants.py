@@ -39,9 +39,9 @@ class Judgement:
 
 def control(incident: Incident) -> Judgement:
     """The healthy twin shows no finding."""
-    unfit = _unfit(incident.reference, incident.reference_spec) or _unfit(incident.control, incident.control_spec)
-    if unfit:
-        return unfit
+    broken = unfit(incident.reference, incident.reference_spec) or unfit(incident.control, incident.control_spec)
+    if broken:
+        return broken
     diagnosis = incident.diagnose(incident.control)
     value = incident.observed(incident.control)
     inside = _within(incident, value)
@@ -61,9 +61,9 @@ def control(incident: Incident) -> Judgement:
 
 def symptom(incident: Incident) -> Judgement:
     """The declared observation moves beyond its bound, in the declared direction."""
-    unfit = _unfit(incident.suspect, incident.suspect_spec)
-    if unfit:
-        return unfit
+    broken = unfit(incident.suspect, incident.suspect_spec)
+    if broken:
+        return broken
     value, healthy = incident.observed(incident.suspect), incident.observed(incident.control)
     up = incident.fault.direction == "up"
     moved = value is not None and not math.isnan(value) and not _within(incident, value)
@@ -193,7 +193,7 @@ def _band(incident: Incident) -> tuple[float | None, float | None]:
     return (None, bound) if incident.fault.direction == "up" else (bound, None)
 
 
-def _unfit(run: Run, spec: RunSpec) -> Judgement | None:
+def unfit(run: Run, spec: RunSpec) -> Judgement | None:
     """Return why a run that was refused, broke or was late proves nothing, or None when it can be judged."""
     ends: dict[str, Outcome] = {"refused": "SKIPPED", "died": "ERROR", "error": "ERROR", "timeout": "TIMEOUT"}
     if run.state not in ends:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import msgspec
 from msgspec import Meta
 
+from harness.config import RunSpec, changed
 from harness.diagnose.finding import Category
 from harness.errors import UsageError
+from harness.faults.base import Part
 from harness.observe.environment import PROJECT
 from harness.strict_yaml import read_yaml, typed
 
 FOLDER = PROJECT / "answer_keys"
+
+PARTS: tuple[str, ...] = get_args(Part)
 
 
 class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -65,12 +69,24 @@ def load_key(path: Path) -> Key:
     key = typed(read_yaml(path), Key, str(path))
     if (key.scenario, key.cause) != (path.parent.name, path.stem):
         raise UsageError(f"{path}: is for {key.scenario}/{key.cause}; file and folder must have these names")
-    for change in (key.confirm, *key.remedies, *key.cheats):
+    for place, change in _changes(key).items():
         if bool(change.part) == bool(change.set):
-            raise UsageError(f"{path}: a change needs exactly one of 'part' and 'set': {change.why!r}")
+            raise UsageError(f"{path}: {place}: a change needs exactly one of 'part' and 'set': {change.why!r}")
+        if change.part and change.part not in PARTS:
+            raise UsageError(f"{path}: {place}.part: got {change.part!r}, accepted are {', '.join(PARTS)}")
+        changed(RunSpec(), change.set, f"{path}: {place}.set")
+    for workload, own in key.workloads.items():
+        changed(RunSpec(), key.suspect | own, f"{path}: suspect with workloads.{workload}")
     if key.cause not in key.accepts:
         raise UsageError(f"{path}: accepts must contain the cause {key.cause!r}")
     return key
+
+
+def _changes(key: Key) -> dict[str, Change]:
+    """Return every change of a key by its place in the file."""
+    listed = {"remedies": key.remedies, "cheats": key.cheats}
+    many = {f"{name}[{i}]": change for name, changes in listed.items() for i, change in enumerate(changes)}
+    return {"confirm": key.confirm, **many}
 
 
 def load_keys(scenario: str, folder: Path = FOLDER) -> list[Key]:

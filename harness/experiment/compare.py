@@ -43,7 +43,7 @@ class Arm:
 
 @dataclass(frozen=True)
 class Spread:
-    """Median, lowest and highest of a number over the repeats; NaN when there is none."""
+    """Median, lowest and highest of a number over the repeats; NaN when a repeat has none."""
 
     middle: float
     low: float
@@ -79,11 +79,11 @@ def vary(text: str) -> tuple[str, list[str]]:
 def compare(base: RunSpec, part: str, values: list[str], repeats: int, store: RunStore) -> list[Arm]:
     """Execute a comparison; the first arm is the baseline."""
     arms = [changed(base, {part: value}, f"--vary {part}={value}") for value in values]
-    full = [store.get(changed(spec, {"observe": "full"})) for spec in arms]
-    _refuse_unusable(full)
-    runs: list[list[Run]] = [[] for _ in arms]
     specs = [[changed(spec, {"seed": spec.seed + repeat}) for repeat in range(repeats)] for spec in arms]
+    runs: list[list[Run]] = [[] for _ in arms]
     with _alone(base):
+        full = [store.get(changed(spec, {"observe": "full"})) for spec in arms]
+        _refuse_unusable(full)
         for repeat in range(repeats):
             for index in range(len(arms)):
                 runs[index].append(store.get(specs[index][repeat]))
@@ -95,7 +95,7 @@ def compare(base: RunSpec, part: str, values: list[str], repeats: int, store: Ru
 
 def compare_recorded(one: Run, other: Run, part: str) -> list[Arm]:
     """Compare two runs that exist; NotComparable lists every difference that was not declared."""
-    undeclared = undeclared_differences(one, other, [part])
+    undeclared = undeclared_differences(one, other, [part]) + _observers(one, other)
     if undeclared:
         raise NotComparable(undeclared)
     found = [_label(one, part), _label(other, part)]
@@ -133,6 +133,12 @@ def _refuse_unusable(runs: list[Run]) -> None:
         raise UsageError(f"no run of the comparison worked: {runs[0].message}")
 
 
+def _observers(one: Run, other: Run) -> list[str]:
+    """Observers change no number, but they cost time: with other ones the speeds cannot be compared."""
+    levels = [str((run.start.get("spec") or {}).get("observe")) for run in (one, other)]
+    return [] if levels[0] == levels[1] else [f"observe: {levels[0]} and {levels[1]} (it changes the speed)"]
+
+
 def _label(run: Run, part: str) -> str:
     spec = run.start.get("spec")
     value = spec.get(part) if isinstance(spec, dict) else run.start.get(part)
@@ -145,15 +151,18 @@ def _ratio(mine: Run, theirs: Run, name: str) -> float:
 
 
 def _loss(mine: Run, theirs: Run) -> float:
+    """Return how much worse the metric is, relative to the baseline's; inf when only this one is not a number."""
     a, b = mine.value("val_metric"), theirs.value("val_metric")
-    if a is None or b is None:
+    if a is None or b is None or not math.isfinite(b):
         return math.nan
+    if not math.isfinite(a):
+        return math.inf
     sign = -1.0 if theirs.start.get("goal") == "min" else 1.0
     return sign * (b - a) / max(abs(b), 1e-12)
 
 
 def _spread(values: Iterator[float]) -> Spread:
-    found = [value for value in values if not math.isnan(value)]
-    if not found:
+    found = list(values)
+    if not found or any(map(math.isnan, found)):
         return Spread(math.nan, math.nan, math.nan)
     return Spread(median(found), min(found), max(found))

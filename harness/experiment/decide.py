@@ -26,7 +26,8 @@ def decide(arm: Arm, contrast: Contrast, tolerance: float) -> Decision:
     """Judge quality first, then gain: speed is no argument for a model that got worse."""
     finding = next((f for f in arm.diagnosis.findings if f.cause != "unknown"), None)
     if arm.state != "completed":
-        return _broken(arm, f"the run ended as {arm.state}: {arm.runs[0].message[:200]}")
+        message = next(run.message for run in arm.runs if run.state != "completed")
+        return _broken(arm, f"the run ended as {arm.state}: {message[:200]}")
     if finding is not None:
         return Decision("adopt with a fix", f"{finding.cause}: {finding.action}")
     quality = contrast.quality

@@ -12,6 +12,7 @@ from pathlib import Path
 from harness.config import RunOptions, RunSpec, digest
 from harness.devices.leases import lease
 from harness.launch import run as launch
+from harness.launch import server
 from harness.runs import Run, read_run
 
 LEASE_WAIT_S = 600.0
@@ -66,6 +67,8 @@ class Prefetch:
         for spec in dict.fromkeys(specs):
             self.pool.submit(store.get, spec)
 
-    def stop(self) -> None:
-        """Start no further run, and wait for those under way."""
+    def stop(self, *, abandon: bool) -> None:
+        """Start no further run; wait for those under way, or end them when nobody wants them any more."""
+        if abandon:
+            server().close()
         self.pool.shutdown(cancel_futures=True)

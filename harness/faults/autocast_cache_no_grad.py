@@ -35,7 +35,7 @@ def change(model: Any, context: Context) -> Any:
     """Let the middle one of the matrix-product layers use such copies."""
     names = [name for name, module in model.named_modules() if isinstance(module, (nn.Linear, nn.Conv2d))]
     if len(names) < 2:
-        raise UsageError("the fault autocast_cache_no_grad needs a model with two Linear or Conv2d layers")
+        raise UsageError("this incident needs a model with two Linear or Conv2d layers")
     parent_name, _, child = names[len(names) // 2].rpartition(".")
     parent = model.get_submodule(parent_name)
     setattr(parent, child, Cached(getattr(parent, child)))

@@ -51,6 +51,9 @@ class Fault:
     """The default severity; what it means is the fault's own docstring."""
 
 
+MAX_SEVERITY = 100.0
+"""Severities are factors or powers of two; 2**100 is far beyond every 16-bit format and within fp32."""
+
 FAULTS: Registry[Fault] = Registry("fault", "harness.faults", "FAULT")
 
 
@@ -72,9 +75,12 @@ def injection(text: str) -> Injection:
     """Read ``NAME`` or ``NAME:SEVERITY``; the empty text is no fault."""
     if not text:
         return Injection(None, 0.0)
-    name, _, severity = text.partition(":")
+    name, colon, severity = text.partition(":")
     fault = FAULTS.load(name)
     try:
-        return Injection(fault, float(severity) if severity else fault.severity)
-    except ValueError as error:
-        raise UsageError(f"--fault {text!r}: the severity must be a number, got {severity!r}") from error
+        value = float(severity) if colon else fault.severity
+    except ValueError:
+        value = float("nan")
+    if not abs(value) <= MAX_SEVERITY:
+        raise UsageError(f"--fault: the severity must be a number of at most {MAX_SEVERITY:g}, got {severity!r}")
+    return Injection(fault, value)

@@ -30,7 +30,7 @@ def change(model: Any, context: Context) -> Any:
     """Put the gain and its inverse behind the middle one of the model's matrix-product layers."""
     names = [name for name, module in model.named_modules() if isinstance(module, (nn.Linear, nn.Conv2d))]
     if not names:
-        raise UsageError("the fault fp16_activation_overflow needs a model with a Linear or Conv2d layer")
+        raise UsageError("this incident needs a model with a Linear or Conv2d layer")
     parent_name, _, child = names[len(names) // 2].rpartition(".")
     parent, factor = model.get_submodule(parent_name), 2.0**context.severity
     inner = getattr(parent, child)

@@ -153,6 +153,8 @@ class Attachment:
         self._end_attempt()
 
     def _end_attempt(self) -> None:
+        if self._busy or not self._attached:
+            return
         self.attempts += 1
         self.tell("on_attempt_end", self.attempts)
         self.sampled = self.samples(self.attempts + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,11 +32,16 @@ class Gradients(Observer):
 
     def on_scaler_step(self, scaler: GradScaler, optimizer: Optimizer) -> None:
         """Look at what may make the scaler skip."""
-        self.current["nonfinite_grad_share"] = nonfinite_share(picked(gradients(optimizer)))
+        found = gradients(optimizer)
+        if found:
+            self.current["nonfinite_grad_share"] = nonfinite_share(picked(found))
 
     def on_optimizer_step(self, optimizer: Optimizer) -> None:
         """Look at what the optimizer is about to use."""
         found = gradients(optimizer)
+        if not found:
+            # LBFGS computes its first gradients inside the step.
+            return
         values = picked(found)
         self.current["grad_norm"] = total_norm(found)
         self.current["missing_grad_share"] = torch.tensor(missing_share(optimizer))
@@ -93,8 +99,8 @@ def nonfinite_share(values: Tensor) -> Tensor:
 
 
 def median(history: list[dict[str, Any]], name: str) -> float | None:
-    """Return the lower median of a sampled number, or None when it was never sampled."""
-    values = sorted(sample[name] for sample in history if name in sample)
+    """Return the lower median of a sampled number, NaN as the largest, or None when it was never sampled."""
+    values = sorted((sample[name] for sample in history if name in sample), key=lambda v: (math.isnan(v), v))
     return values[(len(values) - 1) // 2] if values else None
 
 

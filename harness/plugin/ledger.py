@@ -15,7 +15,7 @@ from harness.observe.outcome import Gate
 from harness.plugin.checks import tally
 from harness.plugin.evidence import Kept, entry
 from harness.plugin.options import Options
-from harness.plugin.plan import read_plan
+from harness.plugin.plan import PLAN_NAME, read_plan
 from harness.plugin.story import confusion, incidents
 from harness.report.model import Check, Results
 from harness.report.outcomes import EXECUTED
@@ -32,6 +32,8 @@ class Ledger:
         self.environment = fingerprint()
         self.log = EvidenceLog.open(options.out)
         self.log.environment(self.environment)
+        # The selection of an earlier session whose evidence somebody removed is not ours.
+        (options.out / PLAN_NAME).unlink(missing_ok=True)
         self.rows: dict[str, Check] = {}
         """pytest's id -> row; each check has exactly one."""
         self.report: Path | None = None

@@ -123,7 +123,7 @@ class ExamSession:
         """Close the evidence, write the report, and never call zero executed checks a success."""
         try:
             if self.prefetch is not None:
-                self.prefetch.stop()
+                self.prefetch.stop(abandon=exitstatus == pytest.ExitCode.INTERRUPTED)
         finally:
             # A second Ctrl-C may end the wait for the runs; what was found stays.
             self._finish(session, exitstatus)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.config import RunSpec, changed
 from harness.launch import run
 
-TINY = {"size": "tiny", "max_steps": 10, "val_interval": 10, "device": "cpu"}
+TINY: dict[str, Any] = {"size": "tiny", "max_steps": 10, "val_interval": 10, "device": "cpu"}
 
-RUNS = {
+RUNS: dict[str, dict[str, Any]] = {
     "reference": {},
     "half": {"precision": "bf16", "observe": "full"},
     "sick": {"precision": "bf16", "observe": "full", "fault": "needless_scaler_with_bf16"},

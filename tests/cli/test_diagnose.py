@@ -179,7 +179,10 @@ def test_words_of_every_field() -> None:
     fields: dict[str, Any] = {"category": "memory", "cause": "c", "confidence": 0.5, "confirm": "try", "action": "fix"}
     missing = [Missing(observation="peak", needed_for="d", command="python train.py")]
     result = Diagnosis(
-        status="diagnosed", findings=[Finding(**fields, summary="sum", evidence=evidence)], missing=missing, checked=["c"]
+        status="diagnosed",
+        findings=[Finding(**fields, summary="sum", evidence=evidence)],
+        missing=missing,
+        checked=["c"],
     )
     assert as_words(result).splitlines() == [
         "status: diagnosed",

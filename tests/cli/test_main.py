@@ -112,7 +112,9 @@ def test_interrupt_of_a_real_comparison(tmp_path: Path) -> None:
 
 def processes_with(text: str) -> list[str]:
     """Return the command lines and folders of processes that mention a text."""
-    found = [entry.read_bytes().decode(errors="replace") for entry in Path("/proc").glob("[0-9]*/cmdline") if alive(entry)]
+    found = [
+        entry.read_bytes().decode(errors="replace") for entry in Path("/proc").glob("[0-9]*/cmdline") if alive(entry)
+    ]
     return [line for line in found if text in line]
 
 
@@ -172,4 +174,3 @@ def test_torch_stays_out_of_reading_commands(run_folder: RunFolder) -> None:
         process = start(code, *words, script="-c")
         _, errors = process.communicate(timeout=LIMIT_S)
         assert (process.returncode, errors) == (0, "")
-

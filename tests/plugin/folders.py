@@ -43,7 +43,8 @@ import os, pathlib, pytest, signal, time
 from harness.exam.invariants import Judgement
 
 def judgement(outcome, **more):
-    return Judgement(**{"outcome": outcome, "expected": "0 to 1", "observed": 0.5, "reason": f"because {outcome}"} | more)
+    fields = {"outcome": outcome, "expected": "0 to 1", "observed": 0.5, "reason": f"because {outcome}"}
+    return Judgement(**fields | more)
 """
 
 LIMIT_S = 120

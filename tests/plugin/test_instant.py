@@ -22,7 +22,7 @@ GPU_EXAM = ["-m", "harness.cli.main"]
 MAX_RATIO = 3.0
 """Collecting all scenarios against collecting an empty folder. Measured: 1.4. An import of torch makes it 8."""
 
-PAIRS = 5
+PAIRS = 3
 
 
 @pytest.mark.parametrize(

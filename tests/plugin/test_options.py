@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-
 import pytest
 
 from harness.devices.leases import usable_cores

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +19,10 @@ INVARIANTS = ["control", "symptom", "diagnosis", "confirm", "remedy"]
 
 
 @pytest.fixture(scope="module")
-def sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Ended]]:
+def sessions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
     """One session in one process, one in two."""
     root = tmp_path_factory.mktemp("real")
-    yield {mode: run(root, mode) for mode in ("serial", "parallel")}
+    return {mode: run(root, mode) for mode in ("serial", "parallel")}
 
 
 def run(root: Path, mode: str) -> Ended:

@@ -40,4 +40,6 @@ def judge(observations: Observations) -> Finding | None:
     )
 
 
-RULE = Rule(category="precision", applies=possible, needs=("missing_grad_excess",), judge=judge)
+RULE = Rule(
+    category="precision", applies=possible, gate=("missing_grad_share",), needs=("missing_grad_excess",), judge=judge
+)

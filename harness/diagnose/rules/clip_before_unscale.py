@@ -37,4 +37,10 @@ def judge(observations: Observations) -> Finding | None:
     )
 
 
-RULE = Rule(category="precision", applies=under_a_scaler, needs=("clips_before_unscale_share",), judge=judge)
+RULE = Rule(
+    category="precision",
+    applies=under_a_scaler,
+    gate=("scaled_attempts",),
+    needs=("clips_before_unscale_share",),
+    judge=judge,
+)

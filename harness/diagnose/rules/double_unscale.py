@@ -13,7 +13,8 @@ BOUND = 0.5
 def possible(observations: Observations) -> bool:
     """A live scale, and a clip by norm that saw true gradients."""
     early = observations.at_least("clips_before_unscale_share", BOUND)
-    return under_a_scaler(observations) and observations.has("step_norm_ratio") and not early
+    no_clip = observations.is_told("step_norm_ratio") and not observations.has("step_norm_ratio")
+    return under_a_scaler(observations) and not no_clip and not early
 
 
 def judge(observations: Observations) -> Finding | None:
@@ -39,4 +40,10 @@ def judge(observations: Observations) -> Finding | None:
     )
 
 
-RULE = Rule(category="precision", applies=possible, needs=("step_norm_ratio",), judge=judge)
+RULE = Rule(
+    category="precision",
+    applies=possible,
+    gate=("scaled_attempts", "clips_before_unscale_share"),
+    needs=("step_norm_ratio",),
+    judge=judge,
+)

@@ -14,6 +14,9 @@ SAMPLES = 2.0
 """Samples whose flip never counts: on 50 validation samples one of them is already 0.02."""
 
 
+BITS = ("train_output_bits", "train_weight_bits", "eval_output_bits", "eval_weight_bits", "coarser_eval_module")
+
+
 def possible(observations: Observations) -> bool:
     """Outputs or weights, or those of one module, have fewer mantissa bits in evaluation than in training."""
     coarser = (_bits(observations, "eval", kind) < _bits(observations, "train", kind) for kind in ("output", "weight"))
@@ -61,4 +64,4 @@ def _bits(observations: Observations, phase: str, kind: str) -> float:
     return float("inf") if value is None and phase == "eval" else value or 0.0
 
 
-RULE = Rule(category="precision", applies=possible, needs=("eval_gap",), judge=judge)
+RULE = Rule(category="precision", applies=possible, gate=BITS, needs=("eval_gap",), judge=judge)

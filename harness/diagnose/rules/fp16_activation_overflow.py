@@ -64,4 +64,6 @@ def _explained_otherwise(observations: Observations) -> bool:
     return weights_first or (observations.reference is not None and observations.reference.state == "diverged")
 
 
-RULE = Rule(category="precision", applies=in_fp16, needs=("nonfinite_loss_share",), judge=judge)
+RULE = Rule(
+    category="precision", applies=in_fp16, gate=("train_formats",), needs=("nonfinite_loss_share",), judge=judge
+)

@@ -44,4 +44,10 @@ def judge(observations: Observations) -> Finding | None:
     )
 
 
-RULE = Rule(category="precision", applies=possible, needs=("zero_grad_excess",), judge=judge)
+RULE = Rule(
+    category="precision",
+    applies=possible,
+    gate=("train_formats", "scaled_attempts"),
+    needs=("zero_grad_excess",),
+    judge=judge,
+)

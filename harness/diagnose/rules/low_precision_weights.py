@@ -41,4 +41,6 @@ def judge(observations: Observations) -> Finding | None:
     )
 
 
-RULE = Rule(category="precision", applies=possible, needs=("stalled_half_share",), judge=judge)
+RULE = Rule(
+    category="precision", applies=possible, gate=("half_weight_share",), needs=("stalled_half_share",), judge=judge
+)

@@ -33,4 +33,10 @@ def judge(observations: Observations) -> Finding | None:
     )
 
 
-RULE = Rule(category="precision", applies=under_a_scaler, needs=("needless_scaled_share",), judge=judge)
+RULE = Rule(
+    category="precision",
+    applies=under_a_scaler,
+    gate=("scaled_attempts",),
+    needs=("needless_scaled_share",),
+    judge=judge,
+)

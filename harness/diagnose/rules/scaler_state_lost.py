@@ -32,4 +32,10 @@ def judge(observations: Observations) -> Finding | None:
     )
 
 
-RULE = Rule(category="precision", applies=under_a_scaler, needs=("scale_shift_at_resume",), judge=judge)
+RULE = Rule(
+    category="precision",
+    applies=under_a_scaler,
+    gate=("scaled_attempts",),
+    needs=("scale_shift_at_resume",),
+    judge=judge,
+)

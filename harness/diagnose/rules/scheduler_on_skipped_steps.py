@@ -35,4 +35,6 @@ def judge(observations: Observations) -> Finding | None:
     )
 
 
-RULE = Rule(category="precision", applies=under_a_scaler, needs=("schedule_lead_share",), judge=judge)
+RULE = Rule(
+    category="precision", applies=under_a_scaler, gate=("scaled_attempts",), needs=("schedule_lead_share",), judge=judge
+)

@@ -38,5 +38,9 @@ def judge(observations: Observations) -> Finding | None:
 
 
 RULE = Rule(
-    category="precision", applies=under_a_scaler, needs=("skipped_share_late", "nonfinite_loss_share"), judge=judge
+    category="precision",
+    applies=under_a_scaler,
+    gate=("scaled_attempts",),
+    needs=("skipped_share_late", "nonfinite_loss_share"),
+    judge=judge,
 )

@@ -1,0 +1,73 @@
+# mypy: allow-untyped-calls
+"""Is every loss that is not a number counted, without holding on to anything?"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from harness.observe import losses
+from harness.observe.losses import Losses, scalar
+from tests.observe.loops import seen, watched, weight
+
+
+def backward_of(values: list[float]) -> None:
+    """Start a backward pass at each of these values."""
+    for value in values:
+        (weight(1.0).sum() * value).backward()
+
+
+@pytest.mark.parametrize(
+    ("values", "share"),
+    [([1.0, 2.0], 0.0), ([1.0, float("nan")], 0.5), ([float("inf")], 1.0), ([float("-inf"), 0, 0, 0], 0.25)],
+)
+def test_the_share_is_exact(values: list[float], share: float) -> None:
+    """inf, -inf and NaN count alike, over all backward passes."""
+    assert seen(Losses(), lambda: backward_of(values))["nonfinite_loss_share"] == share
+
+
+def test_without_a_backward_pass_it_is_missing() -> None:
+    """Nothing seen is None, not 0."""
+    assert seen(Losses(), lambda: None)["nonfinite_loss_share"] is None
+
+
+def test_torch_autograd_backward_is_seen_too() -> None:
+    """The function behind Tensor.backward counts once for all the tensors that it begins at."""
+    found = seen(Losses(), lambda: torch.autograd.backward([weight(1).sum(), weight(2).sum()]))
+    assert found["nonfinite_loss_share"] == 0.0
+
+
+def test_a_vector_counts_by_any_of_its_elements() -> None:
+    """A backward pass from a vector is lost when one element is."""
+    vector = weight(1.0, 2.0) * torch.tensor([1.0, float("inf")])
+    found = seen(Losses(), lambda: vector.backward(torch.ones(2)))
+    assert found["nonfinite_loss_share"] == 1.0
+
+
+def test_a_checkpointed_block_is_no_loss() -> None:
+    """Recomputing a block starts a backward pass inside another one."""
+    x = weight(1.0)
+
+    def train() -> None:
+        out: Tensor = torch.utils.checkpoint.checkpoint(torch.exp, x, use_reentrant=True)
+        out.sum().backward()
+
+    observer = Losses()
+    seen(observer, train)
+    assert observer.count == 1
+
+
+def test_no_large_memory_is_kept() -> None:
+    """A loss that is a view of something large is replaced by 0 or NaN; a loss of its own is kept as it is."""
+    large, own = torch.zeros(1000), torch.tensor(3.0)
+    assert scalar(large[0]).untyped_storage().nbytes() == 4
+    assert scalar(own) is own
+
+
+def test_long_runs_are_counted_in_batches() -> None:
+    """At most MAX_PENDING losses wait, however rarely somebody reads."""
+    observer = Losses()
+    with watched(observer, interval=10**6):
+        backward_of([1.0] * (losses.MAX_PENDING + 3))
+    assert (len(observer.pending), observer.count) == (3, losses.MAX_PENDING)

@@ -1,0 +1,64 @@
+"""What the README shows works."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from harness.cli.main import COMMANDS
+from harness.config import RunSpec, add_run_flags
+from harness.launch import run
+from harness.observe.environment import PROJECT
+
+README = (PROJECT / "README.md").read_text(encoding="utf-8")
+SHOWN = [line.strip().partition("  #")[0] for line in README.splitlines() if line.startswith("    ")]
+
+
+def example() -> str:
+    """Return the workload that the README shows."""
+    found = re.search(r"```python\n(.*?)```", README, re.DOTALL)
+    assert found is not None
+    return found.group(1)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_the_example_workload_trains(tmp_path: Path, precision: str) -> None:
+    """The 30-line example is a complete workload, in every precision of a laptop."""
+    path = tmp_path / "my_workload.py"
+    path.write_text(example(), encoding="utf-8")
+    spec = RunSpec(workload=f"{path}:make", precision=precision, max_steps=20, device="cpu")  # type: ignore[arg-type]
+    result = run(spec, tmp_path / "run")
+    assert result.state == "completed", result.message
+    assert 0 < (result.value("val_metric") or -1.0) < 100
+
+
+def test_the_example_is_short() -> None:
+    """A factory takes at most thirty lines."""
+    assert len(example().splitlines()) <= 30
+
+
+@pytest.mark.parametrize("line", [line for line in SHOWN if line.startswith("gpu-exam ")])
+def test_every_shown_command_exists(line: str) -> None:
+    """Each gpu-exam command of the README is one of the commands."""
+    assert shlex.split(line)[1] in COMMANDS
+
+
+@pytest.mark.parametrize("line", [line for line in SHOWN if "train.py" in line and "--help" not in line])
+def test_every_shown_train_flag_exists(line: str) -> None:
+    """Each train.py line of the README parses."""
+    import argparse
+
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    add_run_flags(parser)
+    words = shlex.split(line)
+    parser.parse_args(words[words.index("train.py") + 1 :])
+
+
+@pytest.mark.parametrize("target", ["exam", "test", "check", "install", "gpu-check"])
+def test_every_make_target_exists(target: str) -> None:
+    """The Makefile has the targets that are promised."""
+    makefile = (PROJECT / "Makefile").read_text(encoding="utf-8")
+    assert re.search(rf"^{target}:", makefile, re.MULTILINE)

@@ -14,7 +14,9 @@ from harness.workloads.base import Workload
 def model_shape(workload: Workload) -> str:
     """Return 12 hex digits over the names and shapes of all parameters and buffers."""
     state = workload.model.state_dict()
-    text = ";".join(f"{name}:{tuple(value.shape) if isinstance(value, Tensor) else '-'}" for name, value in state.items())
+    text = ";".join(
+        f"{name}:{tuple(value.shape) if isinstance(value, Tensor) else '-'}" for name, value in state.items()
+    )
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

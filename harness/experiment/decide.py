@@ -29,7 +29,9 @@ def decide(arm: Arm, contrast: Contrast, tolerance: float) -> Decision:
         message = next(run.message for run in arm.runs if run.state != "completed")
         return _broken(arm, f"the run ended as {arm.state}: {message[:200]}")
     if finding is not None:
-        return Decision("adopt with a fix", f"{finding.cause}: {finding.action}")
+        fix = f"{finding.cause}: {finding.action}"
+        slower = _no_gain(contrast)
+        return Decision("reject", f"{slower}; and there is {fix}") if slower else Decision("adopt with a fix", fix)
     quality = contrast.quality
     if math.isnan(quality.middle):
         return Decision("inconclusive", "the validation metric is missing or not a number")
@@ -40,9 +42,8 @@ def decide(arm: Arm, contrast: Contrast, tolerance: float) -> Decision:
     if quality.high > tolerance:
         return Decision(
             "inconclusive",
-            f"quality is between {_signed(quality.low)} and {_signed(quality.high)} worse over the repeats, "
-            "tolerated is "
-            f"{tolerance:.1%}: more repeats are needed",
+            f"quality is between {_signed(quality.low)} and {_signed(quality.high)} worse over the repeats, tolerated "
+            f"is {tolerance:.1%}: more repeats are needed",
         )
     return _gain(contrast, len(arm.runs))
 
@@ -62,16 +63,22 @@ def _gain(contrast: Contrast, repeats: int) -> Decision:
         return Decision(
             "adopt", f"quality is within tolerance and it is {speed.middle:.2f} times as fast in every repeat"
         )
-    if speed.high < 1 - GAIN and not memory.high < 1 - GAIN:
-        return Decision("reject", f"no gain: {speed.middle:.2f} times the baseline's speed, no less memory")
+    if slower := _no_gain(contrast):
+        return Decision("reject", slower)
     if memory.high < 1 - GAIN and speed.middle >= 1 - GAIN:
         return Decision("adopt", f"quality is within tolerance, {memory.middle:.2f} times the memory, no slower")
     return Decision(
         "inconclusive",
-        f"quality is within tolerance; speed is {speed.low:.2f} to {speed.high:.2f} times the baseline's, "
-        "which does not "
-        "tell a gain from noise",
+        f"quality is within tolerance; speed is {speed.low:.2f} to {speed.high:.2f} times the baseline's, which does "
+        "not tell a gain from noise",
     )
+
+
+def _no_gain(contrast: Contrast) -> str:
+    """Return that it is slower in every repeat and saves no memory, or an empty text."""
+    if not contrast.speed.high < 1 - GAIN or contrast.memory.high < 1 - GAIN:
+        return ""
+    return f"no gain: {contrast.speed.middle:.2f} times the baseline's speed, no less memory"
 
 
 def _signed(value: float) -> str:

@@ -164,9 +164,9 @@ def _flag_words(flag: str, text: str) -> list[str]:
     return [f"{flag}={text}"] if text.startswith("-") else [flag, text]
 
 
-def command(spec: RunSpec) -> str:
+def command(spec: RunSpec, options: RunOptions | None = None) -> str:
     """Return ``argv`` as one line that can be pasted into a shell."""
-    return shlex.join(argv(spec))
+    return shlex.join(argv(spec, options))
 
 
 def _flag(kind: type[msgspec.Struct], name: str, hint: Any) -> dict[str, Any]:

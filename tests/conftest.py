@@ -19,8 +19,13 @@ ROOT = Path(__file__).parents[1]
 OURS = ("fork-server-answers", "execnet")
 """Names of threads that live as long as the test session: the launcher's own and those of xdist."""
 
-SET_BY_OTHERS = {"PYTEST_CURRENT_TEST", "TORCHINDUCTOR_CACHE_DIR"}
-"""Variables that pytest and torch set themselves, the latter when torch.compile is imported."""
+SET_BY_OTHERS = {
+    "PYTEST_CURRENT_TEST",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "KMP_DUPLICATE_LIB_OK",
+    "KMP_INIT_AT_FORK",
+}
+"""Variables that pytest sets, and torch.compile and scikit-learn when they are imported."""
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM, signal.SIGCHLD)
 

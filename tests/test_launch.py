@@ -16,6 +16,7 @@ from harness import launch
 from harness.config import changed
 from harness.errors import LaunchError, UsageError
 from harness.launch import Server, run
+from harness.runs import read_run
 from tests.running import EVERY_STEP, TINY, Launcher, finished, losses, process, train_words
 
 MAKE = """
@@ -176,7 +177,7 @@ def test_launcher_that_is_stopped_leaves_no_process(launched: Launcher, tmp_path
     caller.send_signal(sent)
     caller.communicate(timeout=30)
     assert all(gone(pid) for pid in pids)
-    left = launch.read_run(tmp_path / "run")
+    left = read_run(tmp_path / "run")
     assert left.start["num_parameters"] == 18
     assert left.state == ("interrupted" if sent == signal.SIGINT else "died")
 

@@ -37,14 +37,15 @@ def run(words: list[str]) -> int:
         if values:
             raise UsageError(f"--vary {args.vary!r}: two run folders have their values; name the part alone")
         arms = compare_recorded(readable_run(args.runs[0]), readable_run(args.runs[1]), part)
-        out = None
+        store = None
     else:
-        out, arms = _measured(args, part, values)
+        store, arms = _measured(args, part, values)
     contrasts = [contrast(arm, arms[0]) for arm in arms[1:]]
     decisions = [decide(arm, found, args.tolerance) for arm, found in zip(arms[1:], contrasts, strict=True)]
     result = _result(part, arms, contrasts, decisions, args.tolerance)
-    if out is not None:
-        _keep(out, arms, decisions, result)
+    if store is not None:
+        _keep(store, arms, decisions, result)
+    out = store.folder.parent if store else None
     say(_json(result) if args.json else _text(part, arms, contrasts, decisions, out))
     return 0
 
@@ -76,7 +77,7 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _measured(args: argparse.Namespace, part: str, values: list[str]) -> tuple[Path, list[Arm]]:
+def _measured(args: argparse.Namespace, part: str, values: list[str]) -> tuple[RunStore, list[Arm]]:
     if not values:
         raise UsageError(f"--vary {args.vary!r}: expected part=value,value,... with at least two values")
     if getattr(args, part) is not None:
@@ -87,11 +88,12 @@ def _measured(args: argparse.Namespace, part: str, values: list[str]) -> tuple[P
     if (out / "evidence.jsonl").exists():
         raise UsageError(f"--out {out}: it already holds a comparison; name another folder")
     store = RunStore(out / "runs", RunOptions(log_interval=options.log_interval, time_limit_s=options.time_limit_s))
-    return out, compare(resolved(spec), part, values, args.repeats, store)
+    return store, compare(resolved(spec), part, values, args.repeats, store)
 
 
-def _keep(out: Path, arms: list[Arm], decisions: list[Decision], result: dict[str, Any]) -> None:
+def _keep(store: RunStore, arms: list[Arm], decisions: list[Decision], result: dict[str, Any]) -> None:
     """Write the evidence: one record for each timed run, and the result beside it."""
+    out = store.folder.parent
     (out / "comparison.json").write_text(_json(result), encoding="utf-8")
     with EvidenceLog.open(out) as log:
         environment = log.environment(fingerprint())
@@ -100,7 +102,7 @@ def _keep(out: Path, arms: list[Arm], decisions: list[Decision], result: dict[st
             for spec, run in zip(arm.specs, arm.runs, strict=True):
                 values = {name: run.value(name) for name in KEPT}
                 entry = Entry(
-                    command=argv(spec),
+                    command=argv(spec, store.options),
                     environment=environment,
                     expected="the same numbers from the same command",
                     observed={"arm": arm.label, "state": run.state, "decision": verdict},

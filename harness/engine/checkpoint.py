@@ -12,7 +12,7 @@ from torch import nn
 from torch.amp import GradScaler
 from torch.optim import Optimizer
 
-from harness.config import RunSpec
+from harness.config import MAX_COUNT, RunSpec
 from harness.engine.generators import generator_states, set_generators
 from harness.engine.parallel import Ranks, bare
 from harness.engine.schedule import Schedule
@@ -22,9 +22,6 @@ FORMAT = 2
 
 KEPT = ("devices", "seed", "batch_size", "grad_accum", "optimizer", "lr", "weight_decay", "growth_interval")
 """Parts that a resumed run takes from its checkpoint: the position counts in them, or the saved state holds them."""
-
-POSITION = ("step", "batches", "loss_scale")
-"""The numbers of a position."""
 
 
 @dataclass
@@ -94,9 +91,12 @@ class Checkpoint:
 def read(path: Path) -> dict[str, Any]:
     """Read a checkpoint without executing anything that it contains."""
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        with path.open("rb") as file:
+            file.read(1)
     except OSError as error:
-        raise UsageError(f"--resume {path}: cannot be read: {error.strerror or error}") from error
+        raise UsageError(f"--resume {path}: cannot be read: {error.strerror}") from error
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # the unpickler raises anything on a file that is not a checkpoint
         raise UsageError(f"--resume {path}: not a checkpoint of this program ({type(error).__name__})") from error
     if not isinstance(state, dict) or state.get("format") != FORMAT or not _is_position(state.get("position")):
@@ -107,7 +107,10 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def _is_position(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(value.get(name), (int, float)) for name in POSITION)
+    if not isinstance(value, dict) or not isinstance(value.get("loss_scale"), (int, float)):
+        return False
+    counts = (value.get("step"), value.get("batches"))
+    return all(isinstance(count, int) and 0 <= count <= MAX_COUNT for count in counts)
 
 
 def _write(state: dict[str, Any], path: Path) -> None:

@@ -14,9 +14,9 @@ from harness.engine.ending import EXIT_CODES, alarm, explained_loss, state_of
 from harness.engine.fp32 import InFp32, fp32_copy
 from harness.engine.parallel import Ranks, bare, join, leave
 from harness.engine.precision import Autocast, set_matmul_format
+from harness.engine.shapes import model_shape, sample_shape
 from harness.engine.train import Loop
 from harness.engine.validation import Validation
-from harness.engine.shapes import model_shape, sample_shape
 from harness.engine.workload import data_hash, explained, load_workload
 from harness.errors import HarnessError, UsageError
 from harness.faults.base import injection
@@ -39,12 +39,14 @@ def execute(spec: RunSpec, options: RunOptions, folder: Path, ranks: Ranks) -> i
     state, message = _told(failure)
     try:
         recorder.write("end", state=state, message=message, summary=watch.result | watch.summary())
-    except HarnessError as error:  # the disk is full: what this record would have said is said on stderr
+        told = ranks.rank == 0
+    except HarnessError as error:  # the disk is full: every rank says on stderr what its record would have said
         state, message = (state, message) if failure else ("error", str(error))
+        told = True
     recorder.close()
     if failure and state == "error" and not isinstance(failure, HarnessError):
         raise failure
-    if message and ranks.rank == 0:
+    if message and told:
         sys.stderr.write(f"{state}: {message}\n")
     return EXIT_CODES[state]
 

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
 from harness.config import RunOptions, RunSpec

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from harness.config import RunSpec, command
+from harness.config import RunSpec
 from harness.diagnose.comparable import undeclared_differences
 from harness.exam.incident import Incident
 from harness.exam.keys import Change
@@ -30,11 +30,6 @@ class Judgement:
     reason: str = ""
     specs: list[RunSpec] = field(default_factory=list)
     """The runs behind it."""
-
-    @property
-    def commands(self) -> list[str]:
-        """Return the commands that repeat the runs."""
-        return [command(spec) for spec in self.specs]
 
 
 def control(incident: Incident) -> Judgement:

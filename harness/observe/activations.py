@@ -15,8 +15,15 @@ from harness.observe.base import Observer
 from harness.observe.overflows import on_host
 from harness.observe.updates import HALF
 
-MANTISSA_BITS = {torch.float64: 52, torch.float32: 23, torch.float16: 10, torch.bfloat16: 7}
-"""Explicit mantissa bits (IEEE 754; bfloat16: Google's definition)."""
+MANTISSA_BITS = {
+    torch.float64: 52,
+    torch.float32: 23,
+    torch.float16: 10,
+    torch.bfloat16: 7,
+    torch.float8_e4m3fn: 3,
+    torch.float8_e5m2: 2,
+}
+"""Explicit mantissa bits (IEEE 754; bfloat16: Google's definition; OCP 8-bit floating point specification)."""
 
 BITS = ("train_output_bits", "train_weight_bits", "eval_output_bits", "eval_weight_bits")
 

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakIdKeyDictionary
 
+from harness.observe.activations import MANTISSA_BITS
 from harness.observe.base import Observer
 from harness.observe.overflows import Overflows, on_host
 from harness.observe.updates import HALF
@@ -53,6 +54,7 @@ class Reductions(Observer, TorchDispatchMode):
                          reduction was seen
     ``reduction_site``   the operation with the largest error, and the file and line that called it
     ``overflow_site``    the first operation with an fp16 result that left the range, and its place; empty if none
+    ``train_op_bits``, ``eval_op_bits``  fewest mantissa bits of any result with and without gradients
     """
 
     def __init__(self) -> None:
@@ -61,6 +63,7 @@ class Reductions(Observer, TorchDispatchMode):
         self.exact: Any = WeakIdKeyDictionary()
         self.worst = (0.0, "")
         self.overflows = Overflows(_caller)
+        self.bits: dict[str, int | None] = {"train_op_bits": None, "eval_op_bits": None}
         self.failure: Exception | None = None
 
     def __torch_dispatch__(
@@ -92,12 +95,16 @@ class Reductions(Observer, TorchDispatchMode):
         """Return the worst error and its place, and the first overflow."""
         self._settle()
         error, site = self.worst
-        return {"reduction_error": error, "reduction_site": site, "overflow_site": self.overflows.site}
+        return {"reduction_error": error, "reduction_site": site, "overflow_site": self.overflows.site, **self.bits}
 
     def _look(self, func: Any, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], before: Any) -> None:
         if args and isinstance(args[0], Tensor) and func._schema.is_mutable:  # noqa: SLF001 - tells that an input is written to
             self.exact.pop(args[0], None)
-        if not isinstance(result, Tensor) or result.dtype not in HALF:
+        if not isinstance(result, Tensor) or result.dtype not in MANTISSA_BITS:
+            return
+        name = "train_op_bits" if torch.is_grad_enabled() else "eval_op_bits"
+        self.bits[name] = min(MANTISSA_BITS[result.dtype], self.bits[name] or 64)
+        if result.dtype not in HALF:
             return
         self.overflows.look(func, args, result)
         if before is not None and result.numel() == 1:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from harness.config import RunOptions, command
 from harness.exam.invariants import Judgement
 from harness.observe.outcome import Outcome
 from harness.report.model import Check
@@ -53,8 +54,8 @@ def begin(item: pytest.Item) -> None:
     item.stash[OUTCOME] = None
 
 
-def judge(item: pytest.Item, judgement: Judgement, title: str) -> None:
-    """Put the numbers of a judgement into the row of an item."""
+def judge(item: pytest.Item, judgement: Judgement, title: str, options: RunOptions) -> None:
+    """Put the numbers of a judgement into the row of an item; ``options`` are those of its runs."""
     item.stash[OUTCOME] = judgement.outcome
     item.stash[CHECK] = msgspec.structs.replace(
         item.stash[CHECK],
@@ -65,7 +66,7 @@ def judge(item: pytest.Item, judgement: Judgement, title: str) -> None:
         high=judgement.high,
         observed=judgement.observed,
         unit=judgement.unit,
-        commands=judgement.commands,
+        commands=[command(spec, options) for spec in judgement.specs],
     )
 
 

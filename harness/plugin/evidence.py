@@ -59,7 +59,7 @@ def kept(spec: RunSpec, store: RunStore, out: Path) -> Kept:
     }
     values = {name: run.value(name) for name in KEPT}
     return Kept(
-        command=argv(spec),
+        command=argv(spec, store.options),
         values={name: value for name, value in values.items() if value is not None},
         artifact=records.relative_to(out).as_posix() if records.exists() else "",
         device=spec.device,

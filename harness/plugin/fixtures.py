@@ -48,7 +48,7 @@ def judge(request: pytest.FixtureRequest, run_store: RunStore) -> Judge:
     def judge(decide: Callable[[], Judgement], title: str) -> None:
         judgement = decide()
         item = request.node
-        checks.judge(item, judgement, title)
+        checks.judge(item, judgement, title, run_store.options)
         item.stash[KEPT] = evidence_of(judgement, run_store, item.config.stash[OUT])
         text = f"{judgement.expected}; observed {judgement.observed}. {judgement.reason}"
         if judgement.outcome in checks.NOT_PASSED:

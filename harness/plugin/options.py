@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from harness.config import RunOptions, RunSpec, add_run_flags, given_flags, spec_from_args
@@ -22,6 +23,9 @@ DEVICE_KINDS = ("auto", "cpu", "cuda")
 
 LOOKS = ("collectonly", "showfixtures", "show_fixtures_per_test", "setuponly", "setupplan", "cacheshow")
 """Options of pytest with which no test is executed."""
+
+LOG_INTERVAL = 5
+"""Steps between logged losses: the runs of a scenario have 60 to 200 steps, and a curve needs points."""
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -100,6 +104,8 @@ def _asked(config: pytest.Config) -> tuple[RunSpec, RunOptions, set[str]]:
     file = config.getoption("run_config")
     args.config = str(Path(config.invocation_params.dir, file)) if file else None
     spec, options = spec_from_args(args)
+    if "log_interval" not in given_flags(args):
+        options = msgspec.structs.replace(options, log_interval=LOG_INTERVAL)
     given = given_flags(args) & set(RunSpec.__struct_fields__)
     if "fault" in given:
         raise UsageError(f"--run-config {file}: 'fault' is what the scenarios inject; leave it out")

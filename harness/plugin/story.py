@@ -87,7 +87,7 @@ def _view(role: str, label: str, spec: RunSpec, store: RunStore) -> Iterator[mod
     yield model.RunView(
         role=role,
         label=label,
-        command=command(spec),
+        command=command(spec, store.options),
         state=run.state,
         precision=spec.precision,
         device=spec.device,

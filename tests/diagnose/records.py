@@ -39,6 +39,8 @@ HEALTHY: dict[str, Any] = {
     "train_weight_bits": 23,
     "eval_output_bits": 23,
     "eval_weight_bits": 23,
+    "train_op_bits": 23,
+    "eval_op_bits": 23,
     "reduction_error": 0.0,
     "reduction_site": "",
     "val_metric": 0.9,

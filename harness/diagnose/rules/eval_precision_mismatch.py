@@ -14,19 +14,31 @@ SAMPLES = 2.0
 """Samples whose flip never counts: on 50 validation samples one of them is already 0.02."""
 
 
+KINDS = ("output", "weight", "op")
+
 BITS = ("train_output_bits", "train_weight_bits", "eval_output_bits", "eval_weight_bits", "coarser_eval_module")
 
 
+SUMS = 0.01
+"""See harness.diagnose.rules.low_precision_reduction."""
+
+
 def possible(observations: Observations) -> bool:
-    """Outputs or weights, or those of one module, have fewer mantissa bits in evaluation than in training."""
-    coarser = (_bits(observations, "eval", kind) < _bits(observations, "train", kind) for kind in ("output", "weight"))
-    return bool(observations.text("coarser_eval_module")) or any(coarser)
+    """Outputs or weights have fewer mantissa bits in evaluation than in training.
+
+    That a single module or operation has, as in torch's own fast paths, is asked for only where the gap is known.
+    """
+    closely = observations.has("eval_gap")
+    if closely and observations.text("coarser_eval_module"):
+        return True
+    kinds = KINDS if closely else KINDS[:2]
+    return any(_bits(observations, "eval", kind) < _bits(observations, "train", kind) for kind in kinds)
 
 
 def judge(observations: Observations) -> Finding | None:
     """Compare the reported metric with an fp32 evaluation of the trained weights."""
     bound = BOUND + SAMPLES / max(1.0, number(observations.run.start.get("num_val")) or 1.0)
-    if not observations.at_least("eval_gap", bound) or _within_noise(observations):
+    if not observations.at_least("eval_gap", bound) or _explained_otherwise(observations):
         return None
     return Finding(
         category="precision",
@@ -43,8 +55,9 @@ def judge(observations: Observations) -> Finding | None:
             observations.evidence("coarser_eval_module", "no module coarser than in training"),
             *(
                 observations.evidence(f"{phase}_{kind}_bits", "evaluation not below training")
-                for kind in ("output", "weight")
+                for kind in KINDS
                 for phase in ("train", "eval")
+                if observations.has(f"{phase}_{kind}_bits")
             ),
         ],
         confirm="Evaluate the same checkpoint once in the training's own precision.",
@@ -52,8 +65,13 @@ def judge(observations: Observations) -> Finding | None:
     )
 
 
-def _within_noise(observations: Observations) -> bool:
-    """Tell whether the difference is below one standard error: relative to a metric near zero anything is large."""
+def _explained_otherwise(observations: Observations) -> bool:
+    """Tell whether the metric is added up wrongly, or the difference is below one standard error of it.
+
+    Relative to a metric near zero any difference is large.
+    """
+    if observations.at_least("reduction_error", SUMS):
+        return True
     mine, fp32 = observations.run.value("val_metric") or 0.0, observations.run.value("val_metric_fp32") or 0.0
     error = observations.run.value("val_standard_error") or 0.0
     return abs(mine - fp32) < error

@@ -182,9 +182,14 @@ class Observations:
         return median(value - theirs[step] for step, value in mine) if mine else None
 
     def _missing_grad_excess(self) -> float | None:
-        mine = self.run.value("missing_grad_share")
-        theirs = self.reference.value("missing_grad_share") if self.reference else None
-        return mine - theirs if mine is not None and theirs is not None else None
+        """Return the least share that never has a gradient here and always has one in the reference.
+
+        Experts that are chosen at times have one in some steps only, and in other steps than those of the reference.
+        """
+        mine, reference = self.run.value("missing_grad_share"), self.reference
+        never = reference.value("missing_grad_share") if reference else None
+        at_times = reference.value("partial_grad_share") if reference else None
+        return mine - never - at_times if None not in {mine, never, at_times} else None  # type: ignore[operator]
 
     def _val_regression(self) -> float | None:
         return self._relative_loss(self.reference.value("val_metric") if self.reference else None)

@@ -85,8 +85,7 @@ def diagnosis(incident: Incident) -> Judgement:
         outcome="PASSED" if right and not lacking else "FAILED",
         expected=f"{incident.key.category}: {' or '.join(incident.key.accepts)}",
         observed=f"{first.category}: {first.cause}" if first else result.status,
-        reason=(first.summary if first else "no finding")
-        + (f" Evidence lacking: {', '.join(lacking)}." if lacking else ""),
+        reason=first.summary + _lacking(lacking) if first else "no finding",
         specs=[incident.reference_spec, incident.suspect_spec],
     )
 
@@ -186,6 +185,10 @@ def _within(incident: Incident, value: float | None) -> bool:
 def _band(incident: Incident) -> tuple[float | None, float | None]:
     bound = incident.fault.bound
     return (None, bound) if incident.fault.direction == "up" else (bound, None)
+
+
+def _lacking(names: list[str]) -> str:
+    return f" Evidence lacking: {', '.join(names)}." if names else ""
 
 
 def unfit(run: Run, spec: RunSpec) -> Judgement | None:

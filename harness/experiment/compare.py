@@ -135,7 +135,8 @@ def _refuse_unusable(runs: list[Run]) -> None:
 
 def _observers(one: Run, other: Run) -> list[str]:
     """Observers change no number, but they cost time: with other ones the speeds cannot be compared."""
-    levels = [str((run.start.get("spec") or {}).get("observe")) for run in (one, other)]
+    specs = [run.start.get("spec") for run in (one, other)]
+    levels = [str(spec.get("observe")) if isinstance(spec, dict) else "unknown" for spec in specs]
     return [] if levels[0] == levels[1] else [f"observe: {levels[0]} and {levels[1]} (it changes the speed)"]
 
 

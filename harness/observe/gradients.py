@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,12 +15,22 @@ from torch.optim import Optimizer
 from harness.observe.base import Observer, dense, picked, trainable
 
 
+@dataclass
+class Presence:
+    """In how many of its sampled steps a parameter had a gradient."""
+
+    elements: int
+    steps: int = 0
+    times: int = 0
+
+
 class Gradients(Observer):
     """Norm, zero share and non-finite share as they are when the optimizer takes its step.
 
     ``grad_norm``            norm over all parameters at the step (after unscale and clip)
     ``zero_grad_share``      exact zeros / elements, 0 to 1; judge it only as the excess over an fp32 twin
-    ``missing_grad_share``   elements of trainable parameters without any gradient / all trainable ones, 0 to 1
+    ``missing_grad_share``   elements of trainable parameters without a gradient in every sampled step / all, 0 to 1
+    ``partial_grad_share``   the same of parameters with a gradient in some of them, as experts that are chosen at times
     ``nonfinite_grad_share`` inf or NaN / elements at the attempt, taken or skipped
     """
 
@@ -29,6 +40,7 @@ class Gradients(Observer):
         self.pending: list[tuple[int, dict[str, Tensor]]] = []
         self.history: list[dict[str, Any]] = []
         self.current: dict[str, Tensor] = {}
+        self.presence: dict[int, Presence] = {}
 
     def on_scaler_step(self, scaler: GradScaler, optimizer: Optimizer) -> None:
         """Look at what may make the scaler skip."""
@@ -44,7 +56,7 @@ class Gradients(Observer):
             return
         values = picked(found)
         self.current["grad_norm"] = total_norm(found)
-        self.current["missing_grad_share"] = torch.tensor(missing_share(optimizer))
+        self._note_presence(optimizer)
         self.current["zero_grad_share"] = (values == 0).float().mean()
         self.current.setdefault("nonfinite_grad_share", nonfinite_share(values))
 
@@ -67,21 +79,26 @@ class Gradients(Observer):
         return {
             "grad_norm_median": median(self.history, "grad_norm"),
             "zero_grad_share": median(self.history, "zero_grad_share"),
-            "missing_grad_share": median(self.history, "missing_grad_share"),
+            "missing_grad_share": self._share(lambda p: p.times == 0),
+            "partial_grad_share": self._share(lambda p: 0 < p.times < p.steps),
             "nonfinite_grad_share": largest(self.history, "nonfinite_grad_share"),
         }
+
+    def _note_presence(self, optimizer: Optimizer) -> None:
+        for parameter in (p for group in optimizer.param_groups for p in group["params"] if p.requires_grad):
+            known = self.presence.setdefault(id(parameter), Presence(parameter.numel()))
+            known.steps += 1
+            known.times += parameter.grad is not None
+
+    def _share(self, condition: Callable[[Presence], bool]) -> float | None:
+        total = sum(known.elements for known in self.presence.values())
+        found = sum(known.elements for known in self.presence.values() if condition(known))
+        return found / total if total else None
 
 
 def gradients(optimizer: Optimizer) -> list[Tensor]:
     """Return the gradients of an optimizer's parameters; of sparse ones the values that are stored."""
     return [dense(p.grad) for p in trainable(optimizer) if p.grad is not None and p.grad.numel()]
-
-
-def missing_share(optimizer: Optimizer) -> float:
-    """Return the share of trainable elements whose parameter has no gradient, 0 to 1."""
-    parameters = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
-    total = sum(p.numel() for p in parameters)
-    return sum(p.numel() for p in parameters if p.grad is None) / total if total else 0.0
 
 
 def total_norm(grads: list[Tensor]) -> Tensor:

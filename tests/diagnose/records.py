@@ -24,6 +24,7 @@ HEALTHY: dict[str, Any] = {
     "grad_norm_median": 1.0,
     "zero_grad_share": 0.1,
     "missing_grad_share": 0.0,
+    "partial_grad_share": 0.0,
     "stalled_half_share": 0.0,
     "half_weight_share": 0.0,
     "weight_dtypes": "float32",

@@ -34,6 +34,19 @@ def test_zeros_after_the_first_skip_are_left_out() -> None:
 
 
 @pytest.mark.parametrize(
+    ("mine", "never", "at_times", "expected"),
+    [(0.5, 0.0, 0.0, 0.5), (0.5, 0.5, 0.0, 0.0), (0.5, 0.1, 0.3, 0.1), (0.1, 0.0, 0.9, -0.8), (0.5, 0.0, None, None)],
+)
+def test_missing_gradients_count_where_the_reference_always_has_one(
+    mine: float, never: float, at_times: float | None, expected: float | None
+) -> None:
+    """What has none there either, or only at times, is no excess."""
+    theirs = run_of({"missing_grad_share": never, "partial_grad_share": at_times})
+    found = observed(run_of({"missing_grad_share": mine}), theirs).number("missing_grad_excess")
+    assert found == (None if expected is None else pytest.approx(expected))
+
+
+@pytest.mark.parametrize(
     ("goal", "mine", "theirs", "expected"),
     [
         ("max", 0.8, 1.0, 0.2),

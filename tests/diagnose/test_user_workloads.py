@@ -27,6 +27,7 @@ OWN: dict[str, dict[str, Any]] = {
     "mask_of_inf": {"growth_interval": 5},
     "one_class_is_never_allowed": {"growth_interval": 5},
     "dead_units": {"growth_interval": 5},
+    "sparse_experts": {"batch_size": 16, "lr": 0.05, "seed": 5, "max_steps": 60},
 }
 """What single workloads need: a usual fine-tuning rate, time to learn, or a scale that is often tried higher."""
 

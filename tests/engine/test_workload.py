@@ -96,7 +96,6 @@ def test_hash_of_a_dataset_of_any_items_is_stable() -> None:
 
 def test_hash_of_random_data_is_stable_and_moves_no_generator() -> None:
     """A dataset that augments itself has a hash too, and hashing it changes no training."""
-
     made = workload(Noisy(), Noisy())
     before = torch.get_rng_state()
     assert data_hash(made) == data_hash(made)

@@ -71,11 +71,11 @@ class Edited(Incident):
 
 @pytest.mark.parametrize("name", INVARIANTS)
 def test_a_sound_incident_passes_every_invariant(name: str, store: RunStore) -> None:
-    """Each judgement names its runs by commands that repeat them."""
+    """Each judgement names the runs behind it."""
     judgement = INVARIANTS[name](incident(CAUSE, "digits_mlp", store))
     assert judgement.outcome == "PASSED", judgement
-    assert all(command.startswith("python train.py") for command in judgement.commands)
-    assert judgement.commands
+    assert all(spec.workload == "digits_mlp" for spec in judgement.specs)
+    assert judgement.specs
 
 
 def test_each_invariant_says_what_it_checks() -> None:

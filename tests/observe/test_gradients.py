@@ -23,6 +23,7 @@ def test_norm_and_zero_share_are_exact() -> None:
         "grad_norm_median": 5.0,
         "zero_grad_share": 0.5,
         "missing_grad_share": 0.0,
+        "partial_grad_share": 0.0,
         "nonfinite_grad_share": 0.0,
     }
 
@@ -55,6 +56,18 @@ def test_missing_gradients_are_counted_by_elements() -> None:
     optimizer = torch.optim.SGD([weight(1), weight(1, 1, 1)], lr=0.1)
     found = seen(Gradients(), lambda: step_with(optimizer, [2], None))
     assert (found["missing_grad_share"], found["zero_grad_share"], found["grad_norm_median"]) == (0.75, 0.0, 2.0)
+
+
+def test_gradients_that_come_at_times_are_not_missing() -> None:
+    """Of an expert that is chosen in one of two steps the gradient is neither missing nor always there."""
+    optimizer = torch.optim.SGD([weight(1), weight(1), weight(1, 1)], lr=0.1)
+
+    def train() -> None:
+        step_with(optimizer, [1], [1], None)
+        step_with(optimizer, [1], None, None)
+
+    found = seen(Gradients(), train)
+    assert (found["missing_grad_share"], found["partial_grad_share"]) == (0.5, 0.25)
 
 
 def test_frozen_parameters_are_not_missing() -> None:

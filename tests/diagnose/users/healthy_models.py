@@ -175,3 +175,29 @@ def large_targets() -> Workload:
 def small_targets() -> Workload:
     """A regression on very small numbers."""
     return regression(perceptron(outputs=1), line(spread=1e-4))
+
+
+class Experts(nn.Module):
+    """Each sample goes to one of sixteen experts: an expert that nobody asks has no gradient in that step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = nn.Linear(FEATURES, 16)
+        self.experts = nn.ModuleList(
+            nn.Sequential(nn.Linear(FEATURES, WIDTH), nn.ReLU(), nn.Linear(WIDTH, CLASSES)) for _ in range(16)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits."""
+        shares = self.gate(x).softmax(-1)
+        chosen, out = shares.argmax(-1), x.new_zeros(len(x), CLASSES)
+        for number, expert in enumerate(self.experts):
+            rows = (chosen == number).nonzero().flatten()
+            if len(rows):
+                out = out.index_add(0, rows, (expert(x[rows]) * shares[rows, number, None]).to(out.dtype))
+        return out
+
+
+def sparse_experts() -> Workload:
+    """Which experts have a gradient depends on the last bit."""
+    return workload(Experts())

@@ -42,7 +42,7 @@ ALONE = Ranks(0, 0, 1, launched=False)
 
 
 def ours(spec: RunSpec) -> float:
-    """Return the seconds per step of our loop with the default observers; it stops a step early, before the validation at the end."""
+    """Return the seconds per step of our loop with the default observers; it stops a step before the validation."""
     device, watch = open_device("cpu", 0), Watch(spec.observe)
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         recorder = Recorder(Path(folder, "run"), 0)

@@ -28,5 +28,7 @@ FAULT = Fault(
     observation="step_norm_ratio",
     direction="down",
     bound=0.5,
-    bound_origin="1 within rounding when nothing touches clipped gradients; 1/scale when unscaled twice: 1.5e-5 at 2**16",
+    bound_origin=(
+        "1 within rounding when nothing touches clipped gradients; 1/scale when unscaled twice: 1.5e-5 at 2**16"
+    ),
 )

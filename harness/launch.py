@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import json
+import math
 import os
 import signal
 import socket
@@ -29,9 +30,6 @@ from harness.runs import LATE, STOPPED, Run, read_run, write_exits
 START_LIMIT_S = 120.0
 """Importing torch takes 2 to 5 s; on a cold network disk it was seen to take over a minute."""
 
-DEFAULT_LIMIT_S = 600.0
-"""A run without a limit of its own is stopped after ten minutes: our slowest scenario run takes seconds."""
-
 SERVER_ENDED: dict[str, Any] = {"event": "ended", "code": None}
 """The last answer to everybody who still waits."""
 
@@ -46,20 +44,23 @@ def run(
     *,
     echo: bool = False,
     environment: dict[str, str] | None = None,
+    limit_s: float = math.inf,
 ) -> Run:
     """Execute a spec in fresh processes and return what it left; never raises for a run that fails.
 
     A folder that cannot be written, or that already holds a run, is a UsageError.
 
     ``echo`` shows rank 0's output instead of keeping it in a file; ``environment`` is set in the
-    ranks before CUDA starts.
+    ranks before CUDA starts. A run that has a time limit of its own is killed when it is half as late
+    again; any run is killed after ``limit_s`` seconds.
     """
     options = options or RunOptions()
     folder = _empty(folder.resolve())
     job = _Job(server(), spec, options, folder, echo)
     try:
         job.start(_caller_environment() | (environment or {}))
-        job.wait(options.time_limit_s * 1.5 + PEER_GRACE_S if options.time_limit_s else DEFAULT_LIMIT_S)
+        own = options.time_limit_s * 1.5 + PEER_GRACE_S if options.time_limit_s else math.inf
+        job.wait(min(own, limit_s))
     finally:
         job.kill()
     write_exits(folder, job.exits)
@@ -125,7 +126,7 @@ class Server:
     def receive(self, key: str, limit_s: float) -> dict[str, Any]:
         """Return the next answer, or an empty one when the limit passes."""
         try:
-            return self.waiting[key].get(timeout=max(0.0, limit_s))
+            return self.waiting[key].get(timeout=min(max(0.0, limit_s), threading.TIMEOUT_MAX))
         except Empty:
             return {}
 
@@ -150,7 +151,12 @@ class Server:
         with self.answers:
             for line in self.answers:
                 message = json.loads(line)
-                self.waiting[message.get("id", "")].put(message)
+                waiting = self.waiting.get(message.get("id", ""))
+                if waiting is not None:
+                    waiting.put(message)
+                elif message.get("event") == "started":
+                    # Whoever asked for it has given up meanwhile.
+                    _kill_group(message["pid"], signal.SIGKILL)
         with self.lock:
             self.ended = True
             for queue in self.waiting.values():
@@ -215,8 +221,7 @@ class _Job:
             self.server.forget(key)
 
     def _signal(self, rank: int, sent: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pids[rank], sent)
+        _kill_group(self.pids[rank], sent)
 
     def _stop(self, limit_s: float) -> None:
         # A rank that ended well cannot be why the others have not ended.
@@ -244,16 +249,22 @@ def server() -> Server:
     """Return this process's fork server, started at first use and again when it has died."""
     with _starting:
         if _current and not _current[-1].alive:
-            _close()
+            close_server()
         if not _current:
             _current.append(Server())
         return _current[-1]
 
 
 @atexit.register
-def _close() -> None:
+def close_server() -> None:
+    """End this process's fork server, if there is one, and every run of it."""
     while _current:
         _current.pop().close()
+
+
+def _kill_group(pid: int, sent: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, sent)
 
 
 def _torchrun_variables(rank: int, world_size: int, port: int) -> dict[str, str]:

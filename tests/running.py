@@ -70,10 +70,11 @@ class Launcher:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.numbers = count()
+        self.limit_s = 600.0
 
     def __call__(self, options: RunOptions = EVERY_STEP, **parts: Any) -> Run:
         """Launch TINY with ``parts`` changed."""
-        return run(changed(TINY, parts), self.next_folder(), options)
+        return run(changed(TINY, parts), self.next_folder(), options, limit_s=self.limit_s)
 
     def workload(self, code: str, options: RunOptions = EVERY_STEP, **parts: Any) -> Run:
         """Launch TINY on a user's workload: ``code`` defines ``make``, after HEAD."""

@@ -168,13 +168,19 @@ def test_server_that_cannot_start_is_an_error_at_once(monkeypatch: pytest.Monkey
     assert time.monotonic() - start < launch.START_LIMIT_S / 10
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
-def test_launcher_that_is_stopped_leaves_no_process(launched: Launcher, tmp_path: Path, sent: signal.Signals) -> None:
-    """Ctrl-C, or the kernel's killer: the rank ends too, and what it recorded is readable."""
+@pytest.mark.parametrize(
+    ("sent", "to_server"), [(signal.SIGINT, False), (signal.SIGKILL, False), (signal.SIGKILL, True)]
+)
+def test_launcher_that_is_stopped_leaves_no_process(
+    launched: Launcher, tmp_path: Path, sent: signal.Signals, to_server: bool
+) -> None:
+    """Ctrl-C, or the kernel's killer, which may take the server too: the rank ends, and its records are readable."""
     note = tmp_path / "hangs"
     caller = process("-c", LAUNCH, launched.written(HANG), str(tmp_path / "run"), environment={"HANGS": str(note)})
     pids = written_pids(note)
     caller.send_signal(sent)
+    if to_server:
+        os.kill(pids[1], sent)
     caller.communicate(timeout=30)
     assert all(gone(pid) for pid in pids)
     left = read_run(tmp_path / "run")

@@ -67,7 +67,7 @@ def test_one_rank_that_did_not_complete_decides(written: Write, state: str, orde
         ([ended("interrupted"), ended("error", f"{LOST}: reset")], {}, "interrupted", "rank 0 interrupted"),
         ([ended("interrupted"), ended("error", "bug")], {0: STOPPED}, "error", "rank 1 error: bug"),
         ([DIED, ended("oom", "no memory")], {0: STOPPED}, "oom", "rank 1 oom: no memory"),
-        ([ended("interrupted")], {0: f"{LATE} 5 s"}, "timeout", f"rank 0 timeout: {LATE} 5 s"),
+        ([ended("interrupted", "KeyboardInterrupt")], {0: f"{LATE} 5 s"}, "timeout", f"rank 0 timeout: {LATE} 5 s"),
         ([DIED], {0: f"{LATE} 5 s"}, "timeout", f"rank 0 timeout: {LATE} 5 s"),
         ([DIED], {0: "exit code 3"}, "died", "rank 0 died: exit code 3"),
         ([DIED], {}, "died", "rank 0 died: its records end early"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import time
@@ -96,8 +97,15 @@ def out_folder(spec: RunSpec, options: RunOptions, started: float) -> Path:
 
 
 def _started(launched: bool) -> float:
-    """Return a time that all ranks of one launch share: the start of their common parent."""
-    import os
-
-    parent = Path(f"/proc/{os.getppid()}")
-    return parent.stat().st_ctime if launched and parent.exists() else time.time()
+    """Return a time that all ranks of one launch share: the start of their common parent, from proc(5), field 22."""
+    if not launched:
+        return time.time()
+    try:
+        fields = (
+            Path(f"/proc/{os.getppid()}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        )
+        lines = Path("/proc/stat").read_text(encoding="ascii").splitlines()
+        booted_s = int(next(line.split()[1] for line in lines if line.startswith("btime ")))
+    except (OSError, StopIteration):
+        return time.time()
+    return booted_s + int(fields[19]) / os.sysconf("SC_CLK_TCK")

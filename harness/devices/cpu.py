@@ -47,7 +47,9 @@ class CpuDevice:
     def limit_memory(self, limit_bytes: int) -> None:
         """Bound the private data of this process: beyond it an allocation fails for real."""
         used = _status_kib("VmData") * 1024
-        resource.setrlimit(resource.RLIMIT_DATA, (used + limit_bytes, resource.RLIM_INFINITY))
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        wanted = used + limit_bytes
+        resource.setrlimit(resource.RLIMIT_DATA, (wanted if hard < 0 else min(wanted, hard), hard))
 
     def start_peak(self) -> None:
         """Reset the kernel's high-water mark of resident memory where that is allowed."""

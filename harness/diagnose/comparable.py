@@ -8,6 +8,7 @@ from typing import Any
 from harness.runs import Run
 
 FACTS = (
+    "workload_source",
     "data_hash",
     "model_shape",
     "sample_shape",
@@ -26,13 +27,22 @@ VERSIONS = ("torch", "cuda", "cudnn", "nccl", "driver", "python")
 
 IMPLIED = {
     "size": {"num_parameters", "num_trainable", "model_shape", "sample_shape", "data_hash", "num_train", "num_val"},
-    "workload": {"num_parameters", "num_trainable", "model_shape", "sample_shape", "data_hash", "num_train", "num_val"},
+    "workload": {
+        "workload_source",
+        "num_parameters",
+        "num_trainable",
+        "model_shape",
+        "sample_shape",
+        "data_hash",
+        "num_train",
+        "num_val",
+    },
     "devices": {"world_size"},
     "device": {"device_kind", "device_name"},
 }
 """Facts that a declared part changes by itself."""
 
-IGNORED = {"observe", "resume", "checkpoint_interval"}
+IGNORED = {"observe", "checkpoint_interval"}
 """Parts that never change the numbers of a run."""
 
 
@@ -60,8 +70,7 @@ def _version_pairs(one: Run, other: Run) -> list[tuple[str, Any, Any]]:
 
 
 def _versions(run: Run) -> dict[str, Any]:
-    environment = _dict(run.start.get("environment"))
-    return environment | _dict(environment.get("versions"))
+    return _dict(run.start.get("environment"))
 
 
 def _dict(value: Any) -> dict[str, Any]:

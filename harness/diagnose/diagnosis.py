@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from harness.diagnose.base import RULES, Rule
-from harness.diagnose.finding import Diagnosis, Finding, Missing, Status
+from harness.diagnose.finding import Diagnosis, Evidence, Finding, Missing, Status
 from harness.diagnose.observations import LOST, Observations
 
 INTEGRITY = "uncontrolled_comparison"
 """Asked first: when two runs are not comparable, nothing else can be read from their difference."""
+
+
+TOLD_APART = 0.5
+"""Confidence from which a finding says where the trouble is; below it only that there is some."""
 
 
 def diagnose(observations: Observations) -> Diagnosis:
@@ -41,7 +45,7 @@ def _judge(name: str, rule: Rule, observations: Observations) -> Finding | list[
 
 def _status(observations: Observations, findings: list[Finding], missing: list[Missing]) -> Status:
     if findings:
-        return "diagnosed"
+        return "diagnosed" if findings[0].confidence >= TOLD_APART else "inconclusive"
     needed = [entry for entry in missing if not RULES.load(entry.needed_for).optional]
     if needed or not observations.has("attempted_steps") or observations.run.state != "completed":
         return "not_enough_evidence"
@@ -56,10 +60,12 @@ def _unexplained(observations: Observations) -> list[Finding]:
     harm = []
     if observations.is_regressed:
         harm.append(observations.evidence("val_regression", f">= {observations.regression_bound:.3g}"))
-    if observations.is_lost_alone:
-        harm.append(observations.evidence("nonfinite_loss_share", f">= {LOST}, and finite in fp32"))
+    if observations.is_lost:
+        harm.append(observations.evidence("nonfinite_loss_share", f">= {LOST}"))
     if not harm:
         return []
+    if observations.is_lost and (observations.reference is None or observations.is_reference_lost):
+        return [_lost(observations, harm)]
     zeros = [observations.evidence("zero_grad_excess", "about 0")] if observations.has("zero_grad_excess") else []
     return [
         Finding(
@@ -76,3 +82,19 @@ def _unexplained(observations: Observations) -> list[Finding]:
             ),
         )
     ]
+
+
+def _lost(observations: Observations, harm: list[Evidence]) -> Finding:
+    """Tell losses that are not finite where no healthy fp32 run says that the format is to blame."""
+    share = observations.number("nonfinite_loss_share") or 0.0
+    alone = observations.reference is None
+    return Finding(
+        category="precision",
+        cause="unknown",
+        confidence=0.3,
+        summary=f"{share:.0%} of the losses are not finite"
+        + ("." if alone else ", in the fp32 reference too: neither the format nor the loss scale is to blame."),
+        evidence=harm,
+        confirm="Run the same once in fp32." if alone else "Train on the first hundred samples, then on others.",
+        action="Look for values that are not finite in the data, and halve the learning rate once.",
+    )

@@ -113,11 +113,16 @@ class Observations:
         return bool(points) and math.isfinite(points[-1][1])
 
     @property
-    def is_lost_alone(self) -> bool:
-        """Whether losses are not finite although the reference completed with finite ones."""
+    def is_lost(self) -> bool:
+        """Whether so many losses are not finite that it counts."""
+        return self.at_least("nonfinite_loss_share", LOST)
+
+    @property
+    def is_reference_lost(self) -> bool:
+        """Whether the reference diverged, or has losses that are not finite too: then the format is not to blame."""
         reference = self.reference
-        calm = reference is not None and reference.state == "completed" and not reference.value("nonfinite_loss_share")
-        return calm and self.at_least("nonfinite_loss_share", LOST)
+        share = reference.value("nonfinite_loss_share") if reference else None
+        return reference is not None and (reference.state == "diverged" or (share is not None and share > 0))
 
     @property
     def is_regressed(self) -> bool:

@@ -67,7 +67,7 @@ def build(spec: RunSpec, workload: Workload, device: Device, ranks: Ranks) -> Pa
         scaler=scaler,
         update=swap("update", Update(model, optimizer, scaler, spec.clip_norm)),
         schedule=schedule,
-        validation=swap("validation", Validation(workload, target, autocast, ranks.rank, ranks.world_size)),
+        validation=swap("validation", Validation(workload, target, autocast, ranks, spec.batch_size)),
         checkpoint=swap("checkpoint", Checkpoint(model, optimizer, schedule, scaler, spec, ranks)),
         batches=swap("batches", Batches(workload, spec, ranks.rank, ranks.world_size)),
     )

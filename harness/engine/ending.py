@@ -29,8 +29,12 @@ class DivergedError(HarnessError):
     """The loss stayed non-finite."""
 
 
-class OutOfTimeError(HarnessError):
-    """The run's time limit passed."""
+class OutOfTimeError(BaseException):
+    """The run's time limit passed.
+
+    Raised by a signal, so it can come up inside anything: not an Exception, which an observer's or a
+    user's guard would swallow.
+    """
 
 
 class LostRankError(HarnessError):

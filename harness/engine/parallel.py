@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from harness.errors import UsageError
 
-RENDEZVOUS_TIMEOUT = timedelta(seconds=120)
+COLLECTIVE_TIMEOUT = timedelta(seconds=120)
 """A rank that has not come after two minutes will not come: torch's own default is 30 (gloo) and 10 (nccl) minutes."""
 
 
@@ -44,7 +44,7 @@ def ranks_from_environment() -> Ranks:
 def join(ranks: Ranks, backend: str) -> None:
     """Meet the other ranks; a single rank needs no group."""
     if ranks.world_size > 1 and not dist.is_initialized():
-        dist.init_process_group(backend, timeout=RENDEZVOUS_TIMEOUT)
+        dist.init_process_group(backend, timeout=COLLECTIVE_TIMEOUT)
 
 
 def leave() -> None:
@@ -72,7 +72,7 @@ def bare(model: nn.Module) -> nn.Module:
 def synchronized(model: nn.Module) -> nn.Module:
     """Return the model without its wrapper, its buffers as on rank 0: every rank evaluates the same model.
 
-    The wrapper would send the buffers in each forward pass, and hang where one rank has a batch more to evaluate.
+    The wrapper would send the buffers itself in its next forward pass, which a rank without a sample does not do.
     """
     plain = bare(model)
     if plain is not model:

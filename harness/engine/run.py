@@ -17,7 +17,7 @@ from harness.engine.precision import Autocast, set_matmul_format
 from harness.engine.shapes import model_shape, sample_shape
 from harness.engine.train import Loop
 from harness.engine.validation import Validation
-from harness.engine.workload import data_hash, explained, load_workload
+from harness.engine.workload import data_hash, explained, load_workload, source_hash
 from harness.errors import HarnessError, UsageError
 from harness.faults.base import injection
 from harness.observe.environment import fingerprint
@@ -70,7 +70,7 @@ def _train(spec: RunSpec, options: RunOptions, folder: Path, ranks: Ranks, recor
     join(ranks, device.backend)
     with explained(spec.workload):
         workload = load_workload(spec.workload, spec.size, spec.seed)
-        about = _shape(workload) | {"data_hash": data_hash(workload)}
+        about = _shape(workload) | {"data_hash": data_hash(workload), "workload_source": source_hash(spec.workload)}
     recorder.write("start", **_start(spec, ranks, device), **about)
     if spec.memory_limit_mb:
         device.limit_memory(spec.memory_limit_mb * 2**20)
@@ -128,7 +128,7 @@ def _reference_metric(spec: RunSpec, parts: Parts, device: Device, ranks: Ranks)
     if spec.observe != "full":
         return {}
     autocast = Autocast(device.torch_device.type, None)
-    plain = Validation(parts.workload, device.torch_device, autocast, ranks.rank, ranks.world_size)
+    plain = Validation(parts.workload, device.torch_device, autocast, ranks, spec.batch_size)
     try:
         with InFp32():
             return {"val_metric_fp32": plain(fp32_copy(bare(parts.model)))}

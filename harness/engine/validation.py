@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from harness.engine.callouts import batch_size, call_metric, call_model, pairs
 from harness.engine.data import moved, validation_batches
-from harness.engine.parallel import synchronized
+from harness.engine.parallel import Ranks, synchronized
 from harness.engine.precision import Autocast
 from harness.workloads.base import Workload
 
@@ -20,12 +20,12 @@ class Validation:
     """Evaluates in the training's own precision and sums in float64; every rank takes its share."""
 
     def __init__(
-        self, workload: Workload, device: torch.device, autocast: Autocast, rank: int, world_size: int
+        self, workload: Workload, device: torch.device, autocast: Autocast, ranks: Ranks, batch_size: int
     ) -> None:
-        self.workload, self.device, self.autocast, self.world_size = workload, device, autocast, world_size
+        self.workload, self.device, self.autocast, self.world_size = workload, device, autocast, ranks.world_size
         self.standard_error = float("nan")
         """Of the last mean, from the spread over the samples, or over the batches when the metric is a batch's mean."""
-        self.loader = validation_batches(workload.val_data, 256, rank, world_size)
+        self.loader = validation_batches(workload.val_data, batch_size, ranks.rank, ranks.world_size)
 
     def __call__(self, model: nn.Module) -> float:
         """Return the mean of the metric over all samples of all ranks."""

@@ -70,6 +70,13 @@ def explained(name: str) -> Iterator[None]:
         raise WorkloadError(f"{name}: {where(error, path)}") from error
 
 
+def source_hash(name: str) -> str:
+    """Return 12 hex digits over the file of a user's workload; a built-in one is part of the program."""
+    if not is_user_workload(name):
+        return "built-in"
+    return hashlib.sha256(Path(name.rpartition(":")[0]).expanduser().read_bytes()).hexdigest()[:12]
+
+
 def data_hash(workload: Workload) -> str:
     """Return 12 hex digits over training and validation data, independent of the run's seed."""
     sha = hashlib.sha256()

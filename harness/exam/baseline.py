@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from harness.config import RunSpec
 from harness.exam.invariants import Judgement, unfit
 from harness.experiment.store import RunStore
@@ -38,4 +40,6 @@ def _largest_difference(first: Run, second: Run) -> float | None:
     ours, theirs = first.series("step", "loss"), second.series("step", "loss")
     if not ours or [step for step, _ in ours] != [step for step, _ in theirs]:
         return None
-    return max(abs(a - b) / max(abs(a), 1e-12) for (_, a), (_, b) in zip(ours, theirs, strict=True))
+    differences = [abs(a - b) / max(abs(a), 1e-12) for (_, a), (_, b) in zip(ours, theirs, strict=True)]
+    # max() would drop a NaN.
+    return math.nan if any(map(math.isnan, differences)) else max(differences)

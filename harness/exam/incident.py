@@ -70,16 +70,16 @@ class Incident:
         A user's settings may contradict what a cause needs: a restart at step 40 in a run of 20 steps.
         """
         try:
-            self.specs()
+            self.runs()
         except UsageError as error:
             return str(error)
         return ""
 
-    def specs(self) -> list[RunSpec]:
-        """Return every run that proving the incident needs, in the order of need."""
+    def runs(self) -> list[tuple[RunSpec, int]]:
+        """Return every run that proving the incident needs, with which execution of it, in the order of need."""
         changes = (self.key.confirm, *self.key.remedies, *self.key.cheats)
         first = [self.reference_spec, self.control_spec, self.suspect_spec]
-        return first + [self.spec_after(change) for change in changes]
+        return [(spec, 0) for spec in first] + [(self.spec_after(c), self.repeat_of(c)) for c in changes]
 
     def spec_after(self, change: Change) -> RunSpec:
         """Apply a change to the suspect: putting the faulty part right removes the fault, any other part does not."""
@@ -103,8 +103,15 @@ class Incident:
         return self.store.get(self.suspect_spec)
 
     def after(self, change: Change) -> Run:
-        """The suspect executed again with one change."""
-        return self.store.get(self.spec_after(change))
+        """The suspect executed again with one change.
+
+        With its faulty part put right it has the healthy twin's spec: it is executed once more, not looked up.
+        """
+        return self.store.get(self.spec_after(change), repeat=self.repeat_of(change))
+
+    def repeat_of(self, change: Change) -> int:
+        """Return which execution of the changed spec is meant: the second where the first is the healthy twin."""
+        return 1 if change.part == self.fault.part else 0
 
     def observe(self, run: Run) -> Observations:
         """Return the observations of a run against the reference."""

@@ -93,7 +93,11 @@ def diagnosis(incident: Incident) -> Judgement:
 def confirm(incident: Incident) -> Judgement:
     """Changing exactly one part moves the observation back."""
     change = incident.key.confirm
-    value = incident.observed(incident.after(change))
+    run = incident.after(change)
+    broken = unfit(run, incident.spec_after(change))
+    if broken:
+        return broken
+    value = incident.observed(run)
     low, high = _band(incident)
     return Judgement(
         outcome="PASSED" if _within(incident, value) else "FAILED",
@@ -109,6 +113,10 @@ def confirm(incident: Incident) -> Judgement:
 
 def remedy(incident: Incident) -> Judgement:
     """Each accepted fix restores the metric and the observation; no cheat is accepted."""
+    for change in (*incident.key.remedies, *incident.key.cheats):
+        broken = unfit(incident.after(change), incident.spec_after(change))
+        if broken:
+            return broken
     fixes = [(change, objection(incident, change)) for change in incident.key.remedies]
     cheats = [(change, objection(incident, change)) for change in incident.key.cheats]
     bad = [f"{_named(change)} was not accepted: {why}" for change, why in fixes if why]
@@ -123,7 +131,7 @@ def remedy(incident: Incident) -> Judgement:
         high=incident.key.tolerance,
         unit="relative loss of the metric",
         reason="; ".join(bad or good),
-        specs=[incident.spec_after(change) for change in (*incident.key.remedies, *incident.key.cheats)],
+        specs=[incident.spec_after(change) for change in (*incident.key.cheats, *incident.key.remedies)],
     )
 
 

@@ -87,6 +87,7 @@ def compare(base: RunSpec, part: str, values: list[str], repeats: int, store: Ru
         for repeat in range(repeats):
             for index in range(len(arms)):
                 runs[index].append(store.get(specs[index][repeat]))
+                _refuse_uncontrolled(runs[index][-1], runs[0][-1], part)
     return [
         Arm(value, specs[i], runs[i], full[i], diagnose(Observations(full[i], full[0] if i else None, [part])))
         for i, value in enumerate(values)
@@ -131,6 +132,12 @@ def _refuse_unusable(runs: list[Run]) -> None:
             raise UsageError(run.message.partition("refused: ")[2] or run.message)
     if all(run.state in {"died", "error"} for run in runs):
         raise UsageError(f"no run of the comparison worked: {runs[0].message}")
+
+
+def _refuse_uncontrolled(run: Run, baseline: Run, part: str) -> None:
+    """Refuse a pair that differs in more than the part: data that are made anew in each run, for one."""
+    if run.start and baseline.start and (undeclared := undeclared_differences(run, baseline, [part])):
+        raise NotComparable(undeclared)
 
 
 def _observers(one: Run, other: Run) -> list[str]:

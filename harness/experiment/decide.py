@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.experiment.compare import Arm, Contrast
+from harness.diagnose.finding import Diagnosis, Finding
+from harness.experiment.compare import Arm, Contrast, Spread
 
 Verdict = Literal["adopt", "adopt with a fix", "reject", "inconclusive"]
 
@@ -24,15 +25,25 @@ class Decision:
 
 def decide(arm: Arm, contrast: Contrast, tolerance: float) -> Decision:
     """Judge quality first, then gain: speed is no argument for a model that got worse."""
-    finding = next((f for f in arm.diagnosis.findings if f.cause != "unknown"), None)
     if arm.state != "completed":
         message = next(run.message for run in arm.runs if run.state != "completed")
         return _broken(arm, f"the run ended as {arm.state}: {message[:200]}")
+    finding = next((f for f in arm.diagnosis.findings if f.cause != "unknown"), None)
     if finding is not None:
-        fix = f"{finding.cause}: {finding.action}"
-        slower = _no_gain(contrast)
-        return Decision("reject", f"{slower}; and there is {fix}") if slower else Decision("adopt with a fix", fix)
-    quality = contrast.quality
+        return _found(finding, arm.diagnosis, contrast)
+    return _worse(contrast.quality, tolerance) or _gain(contrast, len(arm.runs))
+
+
+def _found(finding: Finding, diagnosis: Diagnosis, contrast: Contrast) -> Decision:
+    """A fault that is known: is it worth to be fixed?"""
+    if diagnosis.status == "inconclusive":
+        return Decision("inconclusive", finding.summary)
+    fix, slower = f"{finding.cause}: {finding.action}", _no_gain(contrast)
+    return Decision("reject", f"{slower}; and there is {fix}") if slower else Decision("adopt with a fix", fix)
+
+
+def _worse(quality: Spread, tolerance: float) -> Decision | None:
+    """Return a decision when the metric is missing, worse, or worse in some repeats; None within tolerance."""
     if math.isnan(quality.middle):
         return Decision("inconclusive", "the validation metric is missing or not a number")
     if quality.low > tolerance:
@@ -45,7 +56,7 @@ def decide(arm: Arm, contrast: Contrast, tolerance: float) -> Decision:
             f"quality is between {_signed(quality.low)} and {_signed(quality.high)} worse over the repeats, tolerated "
             f"is {tolerance:.1%}: more repeats are needed",
         )
-    return _gain(contrast, len(arm.runs))
+    return None
 
 
 def _broken(arm: Arm, reason: str) -> Decision:

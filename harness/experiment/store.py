@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import math
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,8 +12,8 @@ from pathlib import Path
 
 from harness.config import RunOptions, RunSpec, digest
 from harness.devices.leases import lease
+from harness.launch import close_server
 from harness.launch import run as launch
-from harness.launch import server
 from harness.runs import Run, read_run
 
 LEASE_WAIT_S = 600.0
@@ -22,9 +23,11 @@ LEASE_WAIT_S = 600.0
 class RunStore:
     """The runs of one session, shared by all its processes; a lock per run lets each be executed once."""
 
-    def __init__(self, folder: Path, options: RunOptions | None = None) -> None:
+    def __init__(self, folder: Path, options: RunOptions | None = None, limit_s: float = math.inf) -> None:
         self.folder = folder
         self.options = options or RunOptions()
+        self.limit_s = limit_s
+        """Seconds after which a run is killed."""
 
     def get(self, spec: RunSpec, repeat: int = 0) -> Run:
         """Return the run of a spec, executing it when nobody has; ``repeat`` asks for another execution."""
@@ -47,9 +50,10 @@ class RunStore:
     def _launched(self, spec: RunSpec, folder: Path) -> Run:
         """Execute a run; one on GPUs holds a lease on them, so that nobody else measures there."""
         if spec.device != "cuda":
-            return launch(spec, folder, self.options)
+            return launch(spec, folder, self.options, limit_s=self.limit_s)
         with lease(spec.devices, "cuda", LEASE_WAIT_S) as names:
-            return launch(spec, folder, self.options, environment={"CUDA_VISIBLE_DEVICES": ",".join(names)})
+            environment = {"CUDA_VISIBLE_DEVICES": ",".join(names)}
+            return launch(spec, folder, self.options, environment=environment, limit_s=self.limit_s)
 
     @contextmanager
     def _alone(self, folder: Path) -> Iterator[None]:
@@ -62,13 +66,14 @@ class RunStore:
 class Prefetch:
     """Executes runs ahead of their use, a few at a time; who asks for one meanwhile waits for it."""
 
-    def __init__(self, store: RunStore, specs: list[RunSpec], num_threads: int) -> None:
+    def __init__(self, store: RunStore, runs: list[tuple[RunSpec, int]], num_threads: int) -> None:
         self.pool = ThreadPoolExecutor(num_threads, thread_name_prefix="prefetch")
-        for spec in dict.fromkeys(specs):
-            self.pool.submit(store.get, spec)
+        for spec, repeat in dict.fromkeys(runs):
+            self.pool.submit(store.get, spec, repeat)
 
     def stop(self, *, abandon: bool) -> None:
         """Start no further run; wait for those under way, or end them when nobody wants them any more."""
+        self.pool.shutdown(wait=False, cancel_futures=True)
         if abandon:
-            server().close()
-        self.pool.shutdown(cancel_futures=True)
+            close_server()
+        self.pool.shutdown()

@@ -174,8 +174,8 @@ class Attachment:
             found = [tensors] if isinstance(tensors, Tensor) else list(tensors)
             self.tell("on_backward", [tensor for tensor in found if isinstance(tensor, Tensor)])
 
-    def _before_norm(self, _tensors: Any, norm_type: Any = 2.0, *_args: Any, **_kwargs: Any) -> None:
-        self._norm_type = norm_type
+    def _before_norm(self, *args: Any, **kwargs: Any) -> None:
+        self._norm_type = kwargs.get("norm_type", args[1] if len(args) > 1 else 2.0)
 
     def _scheduler_step(self, original: Callable[..., Any], scheduler: Any, *args: Any, **kwargs: Any) -> Any:
         """Advance; a schedule that is made of others, or that calls its base class, advances once."""
@@ -221,13 +221,20 @@ class Attachment:
 
         def call(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             if before is not None:
-                before(*args, **kwargs)
+                self._guarded(before, *args, **kwargs)
             result = original(*args, **kwargs)
             if after is not None:
-                after(result, *args, **kwargs)
+                self._guarded(after, result, *args, **kwargs)
             return result
 
         self._replace(owner, name, call)
+
+    def _guarded(self, hook: Callable[..., None], *args: Any, **kwargs: Any) -> None:
+        try:
+            hook(*args, **kwargs)
+        except Exception as error:  # a call in a form that we do not know must not break somebody's training
+            note = f"a call was not followed: {type(error).__name__}: {error}"
+            self.notes += [] if note in self.notes else [note]
 
     def _replace(self, owner: Any, name: str, call: Callable[..., Any]) -> None:
         """Let ``call`` take a function's place; it gets the original first."""

@@ -1,17 +1,21 @@
 """Where does a value first leave the fp16 range: which operation, called from which line?
 
-Looked at are operations with an fp16 result in forward passes. A mask of -inf is no overflow: only +inf
+Looked at are operations with an fp16 result in forward passes, and softmax in fp32 too, which autocast
+makes of one in fp16: a row of nothing but -inf has none. A mask of -inf is no overflow by itself: only +inf
 and NaN count, and only where every input was still in range.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
+
+SOFTMAX = {torch.ops.aten._softmax.default, torch.ops.aten._log_softmax.default, torch.ops.aten._safe_softmax.default}
 
 MAX_PENDING = 1000
 """Operations kept on the device before they are looked at: each is a few bytes, and looking waits for the device."""
@@ -29,11 +33,13 @@ class Overflows:
 
     def look(self, func: Any, args: tuple[Any, ...], result: Tensor) -> None:
         """Note one operation."""
-        if self.site or result.dtype != torch.float16 or not result.numel() or func.is_view:
+        wanted = result.dtype == torch.float16 or (result.dtype == torch.float32 and func in SOFTMAX)
+        if self.site or not wanted or not result.numel() or func.is_view:
             return
         out = out_of_range(result)
         before = [self._known(value) for value in args if isinstance(value, Tensor) and value.is_floating_point()]
-        came_lost = torch.stack([flag.to(out.device) for flag in before]).any() if before else torch.zeros_like(out)
+        given = not before or any(isinstance(value, float) and not abs(value) < math.inf for value in args)
+        came_lost = torch.stack([flag.to(out.device) for flag in before]).any() if not given else torch.ones_like(out)
         self.lost[result] = out | came_lost
         first = out & ~came_lost
         self.pending.append((f"{func.overloadpacket.__name__} at {self.caller()}", first))

@@ -100,13 +100,16 @@ class Reductions(Observer, TorchDispatchMode):
     def _look(self, func: Any, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], before: Any) -> None:
         if args and isinstance(args[0], Tensor) and func._schema.is_mutable:  # noqa: SLF001 - tells that an input is written to
             self.exact.pop(args[0], None)
+        if isinstance(result, tuple) and result:
+            # Attention and norms give their output first.
+            result = result[0]
         if not isinstance(result, Tensor) or result.dtype not in MANTISSA_BITS:
             return
         name = "train_op_bits" if torch.is_grad_enabled() else "eval_op_bits"
         self.bits[name] = min(MANTISSA_BITS[result.dtype], self.bits[name] or 64)
+        self.overflows.look(func, args, result)
         if result.dtype not in HALF:
             return
-        self.overflows.look(func, args, result)
         if before is not None and result.numel() == 1:
             self._follow_add(func, result, before, kwargs)
         elif func in SUMS or func in NORMS:

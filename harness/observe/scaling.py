@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 from torch import Tensor
@@ -51,7 +52,9 @@ class Scaling(Observer):
         self._unscaled = True
 
     def on_clip(self, parameters: list[Tensor], limit: Any, norm: Tensor | None) -> None:
-        """Remember whether the gradients still carried the scale."""
+        """Remember whether the gradients still carried the scale; a clip to inf only measures the norm."""
+        if isinstance(limit, float) and math.isinf(limit):
+            return
         self._clipped = True
         self._clipped_early = self._clipped_early or not self._unscaled
 

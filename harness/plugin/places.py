@@ -40,10 +40,10 @@ class Place:
         """Return the incident that is shown here."""
         return Incident(self.key, self.workload, self.device, store, self.overrides)
 
-    def specs(self, store: RunStore) -> list[RunSpec]:
+    def runs(self, store: RunStore) -> list[tuple[RunSpec, int]]:
         """Return every run that proving this place needs, in the order of need; none when it cannot be shown."""
         incident = self.incident(store)
-        return [] if incident.impossible else incident.specs()
+        return [] if incident.impossible else incident.runs()
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,9 @@ class BasePlace:
         base = BASE.get(self.workload, USER_BASE) | self.overrides
         return changed(RunSpec(), base | {"workload": self.workload, "device": self.device}, "session options")
 
-    def specs(self, _store: RunStore) -> list[RunSpec]:
-        """Return the run once; its repetition is another execution of the same spec."""
-        return [self.spec()]
+    def runs(self, _store: RunStore) -> list[tuple[RunSpec, int]]:
+        """Return the run and its repetition."""
+        return [(self.spec(), 0), (self.spec(), 1)]
 
 
 def base_places(scenario: str, options: Options) -> Iterator[BasePlace]:

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from markupsafe import escape
 
+from harness.config import RunSpec
 from harness.devices.gate.host import GateKind
 from harness.devices.gate.run import run_gate
 from harness.devices.leases import usable_cores
@@ -32,6 +33,9 @@ from harness.strict_yaml import typed
 
 KEPT_ATTRIBUTE = "exam_evidence"
 
+RUN_LIMIT_S = 600.0
+"""Seconds that one run of a session may take: ours take one second, and a session must not hang on one run."""
+
 EXIT_GATE = 3
 """Exit status of a session that the integrity gate stopped."""
 
@@ -46,7 +50,7 @@ class ExamSession:
         self.config, self.options = config, options
         self.is_worker = hasattr(config, "workerinput")
         self.is_parallel = bool(config.getoption("numprocesses", None)) or self.is_worker
-        self.store = RunStore(options.out / "runs", options.run_options)
+        self.store = RunStore(options.out / "runs", options.run_options, limit_s=RUN_LIMIT_S)
         self.prefetch: Prefetch | None = None
         self.ledger: Ledger | None = None
         config.stash[fixtures.STORE], config.stash[fixtures.OUT] = self.store, options.out
@@ -88,8 +92,8 @@ class ExamSession:
         if self.options.only_looks:
             return
         write_plan(self.options.out, session.items)
-        specs = [] if self.is_parallel else [spec for item in session.items for spec in self._specs(item)]
-        self.prefetch = Prefetch(self.store, specs, usable_cores()) if specs else None
+        runs = [] if self.is_parallel else [run for item in session.items for run in self._runs(item)]
+        self.prefetch = Prefetch(self.store, runs, usable_cores()) if runs else None
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[Any]) -> Any:
@@ -159,13 +163,13 @@ class ExamSession:
         if exitstatus == pytest.ExitCode.OK and not (self.ledger.executed or self.ledger.excused):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
-    def _specs(self, item: pytest.Item) -> list[Any]:
+    def _runs(self, item: pytest.Item) -> list[tuple[RunSpec, int]]:
         """Return the runs of an item that can be executed ahead: those on the host's cores."""
         params = getattr(getattr(item, "callspec", None), "params", {})
         place = params.get("place") or params.get("base_place")
         if not isinstance(place, (Place, BasePlace)) or place.device != "cpu":
             return []
-        return place.specs(self.store)
+        return place.runs(self.store)
 
 
 def _told(gate: Gate) -> str:

@@ -109,9 +109,9 @@ def test_rank_that_hears_no_signal_is_killed(launched: Launcher, monkeypatch: py
     kept(run)
 
 
-def test_run_without_a_limit_has_the_launchers(launched: Launcher, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing hangs for ever."""
-    monkeypatch.setattr(launch, "DEFAULT_LIMIT_S", 1.0)
+def test_run_without_a_limit_has_the_callers(launched: Launcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session does not hang on one run."""
+    monkeypatch.setattr(launched, "limit_s", 1.0)
     run = launched.workload(broken("time.sleep(600)"), RunOptions(log_interval=1))
     assert run.state == "timeout"
     assert run.message.startswith("rank 0 timeout: no end within 1 s")
@@ -126,6 +126,18 @@ def test_rank_that_does_not_notice_a_death_is_stopped(launched: Launcher, monkey
     assert run.state == "died"
     assert run.message.startswith("rank 1 died: exit code 3")
     assert "rank 0 interrupted: stopped because another rank died" in run.message
+
+
+def test_rank_that_hangs_after_the_others_have_ended_is_late(
+    launched: Launcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody died: it is not said that another rank did."""
+    monkeypatch.setattr(launch, "PEER_GRACE_S", 0.2)
+    hang = "def end():\n    if os.environ['RANK'] == '1':\n        " + DEAF + "\n"
+    code = f"import harness.engine.run\n{hang}harness.engine.run.leave = end\ndef make():\n    return parts()\n"
+    run = launched.workload(code, ONE_SECOND, devices=2)
+    assert (run.state, run.ranks[0].state) == ("timeout", "completed")
+    assert run.message.startswith("rank 1 timeout: no end within 1.7 s")
 
 
 @pytest.mark.parametrize("devices", [1, 2])

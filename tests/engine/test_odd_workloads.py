@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 import pytest
+import torch
+from torch import nn
 
 from harness.runs import Run
 from tests.running import Launcher, losses
@@ -125,8 +127,20 @@ def test_normalisation_and_dropout_train(launched: Launcher, devices: int, preci
 
 
 def test_ranks_with_different_numbers_of_validation_batches_do_not_wait_for_each_other(launched: Launcher) -> None:
-    """513 samples are two batches on one rank and one on the other; buffers must not be exchanged in between."""
-    completed(launched.workload(NORMED.replace("VAL", "513"), devices=2, val_interval=4))
+    """Two on one rank and one, or none at all, on the other: no buffers are exchanged in between."""
+    for count in ("513", "1"):
+        completed(launched.workload(NORMED.replace("VAL", count), devices=2, val_interval=4))
+
+
+def test_ranks_validate_the_model_that_is_saved(launched: Launcher) -> None:
+    """Each rank has running statistics of its own; all evaluate with those of rank 0."""
+    code = "def make():\n    model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8))\n"
+    code += "    return parts(model=model, loss=lambda o, t: o.square().mean(), metric=lambda o, t: o[:, 0])\n"
+    run = completed(launched.workload(code, devices=2, checkpoint_interval=12))
+    model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8)).eval()
+    model.load_state_dict(torch.load(run.folder / "step12.pt")["model"])
+    inputs = torch.randn(64, 8, generator=torch.Generator().manual_seed(0))
+    assert run.value("val_metric") == pytest.approx(model(inputs)[:, 0].mean().item(), abs=1e-6)
 
 
 def test_validation_does_not_move_the_dropout(launched: Launcher) -> None:

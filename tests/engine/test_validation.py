@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from harness.engine.parallel import Ranks
 from harness.engine.precision import Autocast
 from harness.engine.validation import Validation
 from harness.errors import WorkloadError
@@ -31,7 +32,7 @@ def validation(
         loss=nn.functional.mse_loss,
         metric=metric or (lambda output, targets: output),
     )
-    return Validation(workload, torch.device("cpu"), autocast, 0, 1)
+    return Validation(workload, torch.device("cpu"), autocast, Ranks(0, 0, 1, launched=False), 256)
 
 
 @pytest.mark.parametrize("count", [1, 255, 256, 257, 1000])

@@ -237,9 +237,9 @@ def test_an_incident_that_cannot_be_described_says_why(store: RunStore) -> None:
 def test_what_a_session_sets_reaches_every_run(store: RunStore) -> None:
     """The seed and a configuration file apply to control, suspect and reference; the key's own needs come last."""
     shown = Incident(keys()["low_precision_weights"], "digits_mlp", "cpu", store, {"seed": 7, "lr": 0.5})
-    for spec in shown.specs()[:3]:
+    for spec, _ in shown.runs()[:3]:
         assert (spec.seed, spec.lr, spec.observe) == (7, 1e-4, "full")
-    assert [spec.fault != "" for spec in shown.specs()[:3]] == [False, False, True]
+    assert [spec.fault != "" for spec, _ in shown.runs()[:3]] == [False, False, True]
 
 
 class Repeated:

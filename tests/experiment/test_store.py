@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from pathlib import Path
 from typing import Any
@@ -135,13 +136,16 @@ def test_a_gpu_run_holds_a_lease(launcher: Launcher, tmp_path: Path, monkeypatch
     store.get(tiny(device="cuda", devices=2))
     store.get(tiny())
     assert held == [(2, "cuda", module.LEASE_WAIT_S), ("released",)]
-    assert launcher.given == [{"environment": {"CUDA_VISIBLE_DEVICES": "GPU-a,GPU-b"}}, {}]
+    assert launcher.given == [
+        {"environment": {"CUDA_VISIBLE_DEVICES": "GPU-a,GPU-b"}, "limit_s": math.inf},
+        {"limit_s": math.inf},
+    ]
 
 
 def test_prefetched_runs_are_there_when_asked_for(launcher: Launcher, tmp_path: Path) -> None:
     """Each spec once, also when it is listed twice."""
     store = RunStore(tmp_path)
-    prefetch = Prefetch(store, [tiny(seed=seed) for seed in (1, 2, 1)], 2)
+    prefetch = Prefetch(store, [(tiny(seed=seed), 0) for seed in (1, 2, 1)], 2)
     runs = [store.get(tiny(seed=seed)) for seed in (1, 2)]
     prefetch.stop(abandon=False)
     assert ([run.state for run in runs], len(launcher.launched)) == (["completed"] * 2, 2)
@@ -150,7 +154,7 @@ def test_prefetched_runs_are_there_when_asked_for(launcher: Launcher, tmp_path: 
 def test_a_stopped_prefetch_starts_nothing_more(launcher: Launcher, tmp_path: Path) -> None:
     """What is under way ends, what waits is dropped."""
     launcher.gate = threading.Event()
-    prefetch = Prefetch(RunStore(tmp_path), [tiny(seed=seed) for seed in range(20)], 1)
+    prefetch = Prefetch(RunStore(tmp_path), [(tiny(seed=seed), 0) for seed in range(20)], 1)
     stopping = threading.Thread(target=lambda: prefetch.stop(abandon=False))
     stopping.start()
     launcher.gate.set()

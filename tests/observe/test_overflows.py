@@ -34,7 +34,8 @@ OVERFLOWS: dict[str, Callable[[Tensor], object]] = {
     "_to_copy": lambda x: (x * 100).float().mul(10).to(HALF),
     "sum": lambda x: x.sum() + (x * 200).sum(),
     "div": lambda x: x / torch.zeros(4, dtype=HALF),
-    "_softmax": lambda x: nn.functional.softmax(x * float("-inf"), 0),
+    "_softmax": lambda x: nn.functional.softmax(x * -1e4, 0),
+    "native_layer_norm": lambda x: nn.functional.layer_norm(x * -1e4, (4,)),
 }
 
 MEANT: dict[str, Callable[[Tensor], object]] = {
@@ -42,6 +43,8 @@ MEANT: dict[str, Callable[[Tensor], object]] = {
     "negative": lambda x: x * -1000.0,
     "given": lambda x: x + torch.tensor(float("inf"), dtype=HALF),
     "in_range": lambda x: x * 200,
+    "filled": lambda x: torch.full((2,), float("inf"), dtype=HALF) + torch.zeros(2, dtype=HALF),
+    "filled_by_a_mask": lambda x: x.masked_fill(x > 0, float("inf")),
     "all_masked": lambda x: torch.logsumexp(x.masked_fill(x > 0, float("-inf")), 0),
 }
 
@@ -50,6 +53,13 @@ MEANT: dict[str, Callable[[Tensor], object]] = {
 def test_the_first_operation_is_named(operation: str) -> None:
     """What goes on computing with inf is not blamed."""
     assert site_of(OVERFLOWS[operation]) == operation
+
+
+def test_a_row_without_a_softmax_is_found_in_fp32_too() -> None:
+    """Autocast may cast the scores up before: what was -inf by then has no softmax in any format."""
+    assert site_of(lambda x: (x * -1e4).float().softmax(0)) == "_softmax"
+    assert site_of(lambda x: (x * -1e4).float().log_softmax(0)) == "_log_softmax"
+    assert site_of(lambda x: x.float().softmax(0)) == ""
 
 
 @pytest.mark.parametrize("kind", MEANT)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import IterableDataset
 
 from harness.errors import WorkloadError
 from harness.workloads.base import TensorPairs, Workload, as_workload, size_of
@@ -42,6 +44,24 @@ def test_missing_part_is_named(name: str, make: Any) -> None:
     for given in (parts(**{name: None}), {k: v for k, v in parts().items() if k != name}):
         with pytest.raises(WorkloadError, match=f"^here: the workload lacks {name}; it needs model, train_data,"):
             as_workload(make(**given), "here")
+
+
+class Stream(IterableDataset[Any]):
+    """Has a length and, from its base class, an index that raises."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 5
+
+
+@pytest.mark.parametrize("dataset", [Stream(), iter([1]), 5, {1, 2}], ids=["stream", "iterator", "number", "set"])
+@pytest.mark.parametrize("name", ["train_data", "val_data"])
+def test_data_that_has_no_index_is_refused(name: str, dataset: Any) -> None:
+    """The order of a run is made of indices."""
+    with pytest.raises(WorkloadError, match=f"{name} must have a length and an index"):
+        Workload(**parts(**{name: dataset}))
 
 
 def test_unknown_part_of_a_mapping_is_named() -> None:

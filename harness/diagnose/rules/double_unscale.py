@@ -9,6 +9,9 @@ from harness.diagnose.observations import Observations
 BOUND = 0.5
 """Nothing between clip and step may change the norm: 1 within rounding."""
 
+FACTOR = 10.0
+"""The scale moves during a run and the ratio is a median: within a factor of ten it is the scale, beyond it is not."""
+
 
 def possible(observations: Observations) -> bool:
     """A live scale, and a clip by norm that saw true gradients."""
@@ -20,13 +23,13 @@ def possible(observations: Observations) -> bool:
 def judge(observations: Observations) -> Finding | None:
     """Compare the norm at the step with the norm that clipping left."""
     ratio = observations.number("step_norm_ratio") or 0.0
-    if not ratio < BOUND:
-        return None
     scale = observations.number("final_loss_scale") or 1.0
+    if not ratio < BOUND or not 1 / FACTOR < ratio * scale < FACTOR:
+        return None
     return Finding(
         category="precision",
         cause="double_unscale",
-        confidence=0.95 if 0.1 < ratio * scale < 10 else 0.7,
+        confidence=0.95,
         summary=(
             f"The optimizer gets gradients whose norm is {ratio:.2g} of what clipping left; the loss scale is "
             f"{scale:g}, and its inverse {1 / scale:.2g}: they are divided by the scale a second time."

@@ -6,6 +6,9 @@ from harness.diagnose.base import Rule, in_fp16
 from harness.diagnose.finding import Finding
 from harness.diagnose.observations import LOST, Observations
 
+LOSSES = ("nonfinite_loss_share", "skipped_share_late")
+"""What an overflow in the forward pass costs."""
+
 SUMS = ("sum", "mean", "cumsum", "linalg_vector_norm", "norm")
 """Operations that add up: when they overflow the values were in range, and low_precision_reduction tells it."""
 
@@ -21,7 +24,7 @@ def judge(observations: Observations) -> Finding | None:
     return Finding(
         category="precision",
         cause="fp16_activation_overflow",
-        confidence=0.9,
+        confidence=0.9 if site or observations.reference else 0.6,
         summary=(
             f"What {place} gives is not finite in fp16{since}"
             + (f" (first operation: {site})" if site and site != place else "")
@@ -30,9 +33,8 @@ def judge(observations: Observations) -> Finding | None:
         evidence=[
             observations.evidence("overflow_module", "output not finite"),
             observations.evidence("activation_range_used", ">= 1"),
-            observations.evidence("overflow_site", "no operation out of range"),
-            observations.evidence("nonfinite_loss_share", f">= {LOST}"),
-            observations.evidence("skipped_share_late", f">= {LOST}"),
+            *([observations.evidence("overflow_site", "no operation out of range")] if site else []),
+            *(observations.evidence(name, f">= {LOST}") for name in LOSSES if observations.at_least(name, LOST)),
         ],
         confirm="Run once in bf16, which has the range of fp32: the loss must be finite.",
         action=(
@@ -55,13 +57,16 @@ def _ruined_metric(observations: Observations) -> bool:
 
 
 def _explained_otherwise(observations: Observations) -> bool:
-    """The fp32 reference is lost too, the weights were lost first, or what overflowed is a sum."""
+    """The fp32 reference is lost too, the weights or the data were lost first, or what overflowed is a sum."""
+    if observations.is_told("overflow_site") and not observations.text("overflow_site"):
+        # Every fp16 operation was looked at, and none left the range: what is not finite came in so.
+        return True
     operation = observations.text("overflow_site").partition(" at ")[0]
     if operation in SUMS and observations.at_least("reduction_error", 1.0):
         return True
     lost_weights, overflow = observations.number("lost_weights_step"), observations.number("overflow_step")
     weights_first = lost_weights is not None and overflow is not None and 0 < lost_weights <= overflow
-    return weights_first or (observations.reference is not None and observations.reference.state == "diverged")
+    return weights_first or observations.is_reference_lost
 
 
 RULE = Rule(

@@ -66,16 +66,13 @@ class RunSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     resume: Annotated[str, Meta(description="checkpoint file to continue from")] = ""
     observe: Annotated[
         Literal["off", "default", "full"],
-        Meta(description="full adds the observers that cost more than 3 %: reductions, every step sampled"),
+        Meta(description="full adds the observers that cost more than 3 %: reductions, every fifth step sampled"),
     ] = "default"
     memory_limit_mb: Annotated[CountOrOff, Meta(description="memory limit per rank in MiB; 0 sets none")] = 0
     fault: Annotated[
         str, Meta(description="inject one fault, NAME or NAME:SEVERITY; its name is in none of the run's files")
     ] = ""
 
-
-PRESENTATION = ("log_interval", "time_limit_s", "config", "out")
-"""Flags that change what is shown or kept, never the numbers of a run."""
 
 UNSEEN = ("fault",)
 """Parts that a run's own files never show: who investigates an incident reads those files."""
@@ -104,7 +101,15 @@ def spec_from_args(args: argparse.Namespace) -> tuple[RunSpec, RunOptions]:
     spec = _merged(RunSpec, args, yaml_values, args.config)
     options = _merged(RunOptions, args, yaml_values, args.config)
     check_spec(spec)
-    return spec, options
+    return _with_absolute_paths(spec), options
+
+
+def _with_absolute_paths(spec: RunSpec) -> RunSpec:
+    """A recorded command is run again from another folder."""
+    path, colon, factory = spec.workload.rpartition(":")
+    workload = f"{Path(path).expanduser().resolve()}:{factory}" if colon and path.endswith(".py") else spec.workload
+    resume = str(Path(spec.resume).expanduser().resolve()) if spec.resume else ""
+    return msgspec.structs.replace(spec, workload=workload, resume=resume)
 
 
 def given_flags(args: argparse.Namespace) -> set[str]:

@@ -85,8 +85,12 @@ class Run:
         return min(states or [rank.state for rank in self.ranks], key=ORDER.index)
 
     def state_of(self, rank: RankRecords) -> str:
-        """Return how a rank ended; ``timeout`` when the launcher stopped it for being late."""
-        return "timeout" if self.exits.get(rank.rank, "").startswith(LATE) else rank.state
+        """Return how a rank ended, as its last record and the end of its process tell together."""
+        how = self.exits.get(rank.rank, "")
+        if how.startswith(LATE):
+            return "timeout"
+        # A process that says it completed and then ends by a signal or another exit code has not.
+        return "died" if how and rank.state == "completed" else rank.state
 
     def _is_consequence(self, rank: RankRecords) -> bool:
         return self.exits.get(rank.rank) == STOPPED or self._told(rank).startswith(LOST)

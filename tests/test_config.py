@@ -12,7 +12,6 @@ import msgspec
 import pytest
 
 from harness.config import (
-    PRESENTATION,
     UNSEEN,
     RunOptions,
     RunSpec,
@@ -268,11 +267,6 @@ def test_fault_is_in_none_of_the_public_fields() -> None:
     public = public_fields(RunSpec(fault="scaler_state_lost"))
     assert set(RunSpec.__struct_fields__) - set(public) == set(UNSEEN)
     assert "scaler_state_lost" not in str(public)
-
-
-def test_options_are_presentation() -> None:
-    """Each option is declared to leave the numbers alone."""
-    assert set(RunOptions.__struct_fields__) < set(PRESENTATION)
 
 
 def test_changes_are_checked_and_converted() -> None:

@@ -50,9 +50,6 @@ TEXTS = (
     "weight_dtypes",
 )
 
-NEEDS_FULL = ("reduction_error", "eval_gap")
-"""Observations that only ``--observe full`` gives."""
-
 
 LOST = 0.05
 """Share of steps from which a loss that is not finite counts; a scale that is still searched for makes none."""

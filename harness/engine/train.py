@@ -21,8 +21,8 @@ from harness.observe.recorder import Recorder
 from harness.observe.standard import Watch
 
 NONFINITE_LINES = 3
-"""Log lines in a row with a non-finite loss before a run counts as diverged: one can be a step that the "
-"scaler skips."""
+"""Log lines in a row with a non-finite loss before a run counts as diverged: one may be a bad
+batch."""
 
 
 class Loop:

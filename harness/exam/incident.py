@@ -21,8 +21,8 @@ BASE: dict[str, dict[str, Any]] = {
     "digits_cnn": {"size": "tiny", "max_steps": 100, "val_interval": 50, "lr": 3e-3},
     "byte_lm": {"size": "tiny", "batch_size": 8, "max_steps": 60, "val_interval": 30, "lr": 3e-3},
 }
-"""The run of each built-in workload in a scenario: the smallest that shows every fault, one second or less "
-"on one core."""
+"""The run of each built-in workload in a scenario: the smallest that shows every fault, one second or less
+on one core."""
 
 USER_BASE: dict[str, Any] = {"max_steps": 100, "val_interval": 50}
 """The run of a user's own workload; a configuration file can say otherwise."""

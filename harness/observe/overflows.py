@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-SOFTMAX = {torch.ops.aten._softmax.default, torch.ops.aten._log_softmax.default, torch.ops.aten._safe_softmax.default}
+SOFTMAX = ("_softmax", "_log_softmax", "_safe_softmax")
 
 MAX_PENDING = 1000
 """Operations kept on the device before they are looked at: each is a few bytes, and looking waits for the device."""
@@ -33,24 +33,31 @@ class Overflows:
 
     def look(self, func: Any, args: tuple[Any, ...], result: Tensor) -> None:
         """Note one operation."""
-        wanted = result.dtype == torch.float16 or (result.dtype == torch.float32 and func in SOFTMAX)
+        wanted = result.dtype == torch.float16 or (
+            result.dtype == torch.float32 and func.overloadpacket.__name__ in SOFTMAX
+        )
         if self.site or not wanted or not result.numel() or func.is_view:
             return
         out = out_of_range(result)
-        before = [self._known(value) for value in args if isinstance(value, Tensor) and value.is_floating_point()]
-        given = not before or any(isinstance(value, float) and not abs(value) < math.inf for value in args)
-        came_lost = torch.stack([flag.to(out.device) for flag in before]).any() if not given else torch.ones_like(out)
+        before = [self._known(value) for value in args if self._is_input(value, result)]
+        came_lost = torch.stack([flag.to(out.device) for flag in before]).any() if before else torch.zeros_like(out)
         self.lost[result] = out | came_lost
-        first = out & ~came_lost
-        self.pending.append((f"{func.overloadpacket.__name__} at {self.caller()}", first))
+        # What is made of nothing, or with an infinite constant, is meant to be what it is.
+        meant = not before or any(isinstance(value, float) and not abs(value) < math.inf for value in args)
+        if not meant:
+            self.pending.append((f"{func.overloadpacket.__name__} at {self.caller()}", out & ~came_lost))
         if len(self.pending) >= MAX_PENDING:
             self.settle()
 
     def settle(self) -> None:
         """Find the first one among those noted; waits for the device."""
-        flags = torch.stack([flag for _, flag in self.pending]).tolist() if self.pending else []
+        flags = on_host([flag for _, flag in self.pending])
         self.site = self.site or next((site for (site, _), flag in zip(self.pending, flags, strict=True) if flag), "")
         self.pending = []
+
+    def _is_input(self, value: Any, result: Tensor) -> bool:
+        """Tell whether an argument is a number whose range is still known; one that was written into is not."""
+        return isinstance(value, Tensor) and value.is_floating_point() and (value is not result or value in self.lost)
 
     def _known(self, value: Tensor) -> Tensor:
         known: Tensor | None = self.lost.get(value)

@@ -30,6 +30,7 @@ class Scaling(Observer):
     ``clips_before_unscale_share``  clips that saw gradients still multiplied by the scale / attempts with a clip
     ``final_loss_scale``            the scale at the end
     ``scale_backoffs``              times the scale fell
+    ``scaler_restores``             times a saved state was loaded into a scaler
     """
 
     def __init__(self) -> None:
@@ -39,12 +40,12 @@ class Scaling(Observer):
         self.doubtful: list[tuple[int, Tensor]] = []
         """Attempts of a fused optimizer with a number that is not 0 when the step was skipped."""
         self.told: set[int] = set()
+        self.restored = 0
         self.clips = 0
         self.early_clips = 0
         self.scales: list[tuple[int, Tensor]] = []
         self.unread: list[dict[str, Any]] = []
         self.history: list[dict[str, Any]] = []
-        self.restored = 0
         self._live = self._unscaled = self._clipped = self._clipped_early = self._taken = False
 
     def on_unscale(self, scaler: GradScaler, optimizer: Optimizer) -> None:
@@ -123,6 +124,7 @@ class Scaling(Observer):
             "skipped_share_late": sum(s > self.attempts // TAIL for s in self.skipped) / late if late else None,
             "clips_before_unscale_share": self.early_clips / self.clips if self.clips else 0.0,
             "final_loss_scale": scales[-1] if scales else 1.0,
+            "scaler_restores": self.restored,
             "scale_backoffs": sum(b < a for a, b in itertools.pairwise(scales)),
         }
 

@@ -31,6 +31,7 @@ def chain(x: Tensor) -> Tensor:
 OVERFLOWS: dict[str, Callable[[Tensor], object]] = {
     "mul": chain,
     "exp": lambda x: x.exp(),
+    "mul_": lambda x: (x + 0).mul_(1000),
     "_to_copy": lambda x: (x * 100).float().mul(10).to(HALF),
     "sum": lambda x: x.sum() + (x * 200).sum(),
     "div": lambda x: x / torch.zeros(4, dtype=HALF),
@@ -79,7 +80,9 @@ def test_an_overflow_that_comes_late_is_found() -> None:
     observer = Overflows(lambda: "model.py:7")
     func = torch.ops.aten.mul.Tensor
     for number in range(MAX_PENDING + 10):
-        observer.look(func, (), torch.tensor([1.0 if number < MAX_PENDING + 5 else float("inf")], dtype=HALF))
+        observer.look(
+            func, (torch.ones(1),), torch.tensor([1.0 if number < MAX_PENDING + 5 else float("inf")], dtype=HALF)
+        )
     observer.settle()
     assert observer.site == "mul at model.py:7"
 

@@ -101,11 +101,11 @@ def spec_from_args(args: argparse.Namespace) -> tuple[RunSpec, RunOptions]:
     spec = _merged(RunSpec, args, yaml_values, args.config)
     options = _merged(RunOptions, args, yaml_values, args.config)
     check_spec(spec)
-    return _with_absolute_paths(spec), options
+    return spec, options
 
 
-def _with_absolute_paths(spec: RunSpec) -> RunSpec:
-    """A recorded command is run again from another folder."""
+def with_absolute_paths(spec: RunSpec) -> RunSpec:
+    """Return the spec with the user's files by their absolute paths: a recorded command is run from another folder."""
     path, colon, factory = spec.workload.rpartition(":")
     workload = f"{Path(path).expanduser().resolve()}:{factory}" if colon and path.endswith(".py") else spec.workload
     resume = str(Path(spec.resume).expanduser().resolve()) if spec.resume else ""

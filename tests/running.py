@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from harness.config import RunOptions, RunSpec, changed
 from harness.launch import run
@@ -90,6 +95,18 @@ class Launcher:
     def next_folder(self) -> Path:
         """Return a folder that does not exist yet."""
         return self.folder / str(next(self.numbers))
+
+
+@contextmanager
+def shared(factory: pytest.TempPathFactory, name: str) -> Iterator[tuple[Path, bool]]:
+    """Yield a folder that all xdist workers share, and whether this one is the first there; the others wait for it."""
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder, not (folder / "done").exists()
+        (folder / "done").touch()
 
 
 def losses(run: Run) -> list[float]:

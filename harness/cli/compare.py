@@ -12,7 +12,7 @@ import msgspec
 
 from harness.cli.given import known_part, readable_run
 from harness.cli.terminal import say, table
-from harness.config import RunOptions, add_run_flags, argv, spec_from_args
+from harness.config import RunOptions, add_run_flags, argv, spec_from_args, with_absolute_paths
 from harness.devices.kinds import resolved
 from harness.errors import UsageError
 from harness.experiment.compare import Arm, Contrast, Spread, compare, compare_recorded, contrast, vary
@@ -88,7 +88,7 @@ def _measured(args: argparse.Namespace, part: str, values: list[str]) -> tuple[R
     if (out / "evidence.jsonl").exists():
         raise UsageError(f"--out {out}: it already holds a comparison; name another folder")
     store = RunStore(out / "runs", RunOptions(log_interval=options.log_interval, time_limit_s=options.time_limit_s))
-    return store, compare(resolved(spec), part, values, args.repeats, store)
+    return store, compare(resolved(with_absolute_paths(spec)), part, values, args.repeats, store)
 
 
 def _keep(store: RunStore, arms: list[Arm], decisions: list[Decision], result: dict[str, Any]) -> None:

@@ -60,8 +60,10 @@ class Scaling(Observer):
         self._clipped_early = self._clipped_early or not self._unscaled
 
     def on_scaler_step(self, scaler: GradScaler, optimizer: Optimizer) -> None:
-        """An attempt under a live scale."""
+        """An attempt under a live scale; before the first one it is where it starts."""
         self._live = True
+        if not self.scales and not self.history:
+            self._keep_scale(scaler)
 
     def on_optimizer_stepped(self, optimizer: Optimizer) -> None:
         """The attempt was taken, or a fused optimizer decides."""
@@ -71,10 +73,8 @@ class Scaling(Observer):
             self.doubtful.append((self.attempts + 1, skipped))
 
     def on_scaler_update(self, scaler: GradScaler) -> None:
-        """Keep the new scale; it stays on the device."""
-        scale = getattr(scaler, "_scale", None)
-        if isinstance(scale, Tensor):
-            self.scales.append((self.attempts, scale.detach().clone()))
+        """Keep the new scale."""
+        self._keep_scale(scaler)
         if len(self.scales) >= MAX_PENDING:
             self.unread += self._changes()
 
@@ -101,6 +101,12 @@ class Scaling(Observer):
         self.told = set(self.skipped)
         changes, self.unread = self.unread + self._changes(), []
         return skipped + changes
+
+    def _keep_scale(self, scaler: GradScaler) -> None:
+        """Keep the scale; it stays on the device."""
+        scale = getattr(scaler, "_scale", None)
+        if isinstance(scale, Tensor):
+            self.scales.append((self.attempts, scale.detach().clone()))
 
     def _changes(self) -> list[dict[str, Any]]:
         if not self.scales:

@@ -16,7 +16,7 @@ import pytest
 from harness.cli.train import main, out_folder
 from harness.config import RunOptions, RunSpec
 from harness.runs import Run, read_run
-from tests.running import LIMIT_S, TINY, Launcher, losses, process, train_words
+from tests.running import LIMIT_S, TINY, Launcher, losses, process, shared, train_words
 
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node"]
 
@@ -57,15 +57,18 @@ def _signals_restored() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def cold(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
     """Start every way at once, and return what each has left."""
-    root = tmp_path_factory.mktemp("cold")
-    started = {}
-    for name, (launcher, parts) in WAYS.items():
-        words = train_words(root / name.replace(" ", "_"), **parts)
-        started[name] = process(*launcher, *words, stdout=subprocess.DEVNULL)
-    for name, way in started.items():
-        _, complaints = way.communicate(timeout=LIMIT_S)
-        assert way.returncode == 0, f"{name}: {complaints}"
+    with shared(tmp_path_factory, "cold") as (root, first):
+        for name, way in {name: start(root, name) for name in WAYS if first}.items():
+            _, complaints = way.communicate(timeout=LIMIT_S)
+            assert way.returncode == 0, f"{name}: {complaints}"
     return lambda name: read_run(root / name.replace(" ", "_"))
+
+
+def start(root: Path, name: str) -> subprocess.Popen[str]:
+    """Start one of the ways."""
+    launcher, parts = WAYS[name]
+    words = train_words(root / name.replace(" ", "_"), **parts)
+    return process(*launcher, *words, stdout=subprocess.DEVNULL)
 
 
 def complaint(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -78,7 +81,6 @@ def complaint(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("cold")
 @pytest.mark.parametrize(
     ("name", "parts"),
     [

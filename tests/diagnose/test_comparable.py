@@ -10,7 +10,7 @@ from harness.config import RunSpec
 from harness.diagnose.comparable import FACTS, IGNORED, IMPLIED, undeclared_differences
 from tests.diagnose.records import run_of
 
-ENVIRONMENT: dict[str, Any] = {"python": "3.11", "versions": {"torch": "2.13", "cuda": "13"}, "hostname": "a"}
+ENVIRONMENT: dict[str, Any] = {"python": "3.11", "torch": "2.13", "cuda": "13", "hostname": "a"}
 
 
 def differences(mine: dict[str, Any], theirs: dict[str, Any], declared: tuple[str, ...] = ("precision",)) -> list[str]:
@@ -53,7 +53,7 @@ def test_what_changes_no_number_is_ignored(part: str) -> None:
 
 def test_versions_must_agree_and_the_host_need_not() -> None:
     """Another torch can change numbers, another host name cannot."""
-    other = ENVIRONMENT | {"hostname": "b", "versions": {"torch": "2.12", "cuda": "13"}}
+    other = ENVIRONMENT | {"hostname": "b", "torch": "2.12"}
     assert differences({"environment": ENVIRONMENT}, {"environment": other}) == ["version of torch: 2.13 and 2.12"]
 
 

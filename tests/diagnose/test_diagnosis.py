@@ -15,14 +15,19 @@ from tests.diagnose.records import FP16, fp16_run, observed, run_of, without
 BF16: dict[str, Any] = {"train_formats": "bfloat16,float32"}
 HALF_WEIGHTS: dict[str, Any] = BF16 | {"half_weight_share": 1.0, "weight_dtypes": "bfloat16"}
 COARSE: dict[str, Any] = {"coarser_eval_module": "head", "val_standard_error": 0.0}
-LOST: dict[str, Any] = FP16 | {"overflow_module": "body.2", "overflow_step": 1, "nonfinite_loss_share": 0.5}
+LOST: dict[str, Any] = FP16 | {
+    "overflow_module": "body.2",
+    "overflow_step": 1,
+    "overflow_site": "mul at model.py:3",
+    "nonfinite_loss_share": 0.5,
+}
 
 SIDES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "clip_before_unscale": (
         FP16 | {"clips_before_unscale_share": 0.4},
         FP16 | {"clips_before_unscale_share": 0.5},
     ),
-    "double_unscale": (FP16 | {"step_norm_ratio": 0.6}, FP16 | {"step_norm_ratio": 0.4}),
+    "double_unscale": (FP16 | {"step_norm_ratio": 11 / 65536}, FP16 | {"step_norm_ratio": 9 / 65536}),
     "needless_scaler_with_bf16": (BF16 | {"scaled_attempts": 40}, BF16 | {"scaled_attempts": 50}),
     "scheduler_on_skipped_steps": (
         FP16 | {"schedule_lead": 1, "attempted_steps": 101},
@@ -75,7 +80,8 @@ def test_each_bound_has_two_sides(cause: str) -> None:
         {"eval_output_bits": 23, "train_output_bits": 7, "val_metric": 0.5, "val_metric_fp32": 0.9} | BF16,
         {"missing_grad_share": 0.5, "zero_grad_share": 1.0},
         {"step_norm_ratio": None, **FP16},
-        {"step_norm_ratio": 0.1},
+        {"step_norm_ratio": 1 / 65536},
+        FP16 | {"step_norm_ratio": 0.4},
         FP16 | {"train_output_bits": None, "train_weight_bits": None, "eval_output_bits": None},
     ],
 )
@@ -112,9 +118,17 @@ def test_weights_that_were_lost_first_are_no_activations_fault(lost_weights_step
 
 
 def test_a_reference_that_is_lost_too_clears_the_format() -> None:
-    """What diverges in fp32 as well is not the fault of fp16."""
+    """What diverges in fp32 as well is not the fault of fp16: there is trouble, and nobody knows whose."""
     result = diagnose(observed(run_of(LOST | {"skipped_share_late": 0.5}), run_of(state="diverged")))
-    assert causes(result) == []
+    assert (causes(result), result.status) == (["unknown"], "inconclusive")
+
+
+def test_what_came_in_lost_did_not_overflow() -> None:
+    """Where every operation was looked at and none left the range, the data or the weights were not finite before."""
+    result = diagnose(observed(run_of(LOST | {"skipped_share_late": 0.5, "overflow_site": ""})))
+    assert causes(result) == ["unknown"]
+    by_modules_alone = without(run_of(LOST | {"skipped_share_late": 0.5}), "overflow_site")
+    assert causes(diagnose(observed(by_modules_alone))) == ["fp16_activation_overflow"]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +161,8 @@ def test_a_loss_that_is_lost_alone_is_unknown_too() -> None:
     result = diagnose(observed(run_of(HALF_WEIGHTS | {"nonfinite_loss_share": 0.9, "val_metric": None})))
     assert causes(result) == ["unknown"]
     lost_too = run_of({"nonfinite_loss_share": 0.9})
-    assert causes(diagnose(observed(run_of(BF16 | {"nonfinite_loss_share": 0.9}), lost_too))) == []
+    both = diagnose(observed(run_of(BF16 | {"nonfinite_loss_share": 0.9}), lost_too))
+    assert (causes(both), both.status) == (["unknown"], "inconclusive")
 
 
 def test_zeros_without_harm_are_no_finding() -> None:

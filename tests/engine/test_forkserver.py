@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from harness.config import RunOptions
-from tests.running import LIMIT_S, ROOT, TINY
+from tests.running import LIMIT_S, ROOT, TINY, shared
 
 
 def served(*requests: dict[str, Any]) -> list[dict[str, Any]]:
@@ -51,27 +51,28 @@ def request(name: str, folder: Path, **changes: Any) -> dict[str, Any]:
     } | changes
 
 
-pytestmark = pytest.mark.xdist_group("forkserver")
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of the requests."""
-    return tmp_path_factory.mktemp("served")
+    """Return the folder in which a server was given a good request and several that go wrong, all at once."""
+    with shared(tmp_path_factory, "served") as (folder, first):
+        if first:
+            (folder / "taken").mkdir()
+            (folder / "taken" / "rank0.jsonl").touch()
+            answers = served(
+                request("good", folder),
+                request("taken", folder),
+                request("lost", folder, cwd=str(folder / "absent")),
+                request("wrong", folder, spec={"speed": 5}),
+                request("mute", folder, log=str(folder / "absent" / "log")),
+            )
+            (folder / "answers").write_text(json.dumps(answers))
+    return folder
 
 
-@pytest.fixture(scope="module")
-def answers(folder: Path) -> list[dict[str, Any]]:
-    """Return the answers to a good request and several that go wrong, all given at once."""
-    (folder / "taken").mkdir()
-    (folder / "taken" / "rank0.jsonl").touch()
-    return served(
-        request("good", folder),
-        request("taken", folder),
-        request("lost", folder, cwd=str(folder / "absent")),
-        request("wrong", folder, spec={"speed": 5}),
-        request("mute", folder, log=str(folder / "absent" / "log")),
-    )
+@pytest.fixture
+def answers(folder: Path) -> Any:
+    """Return what the server answered."""
+    return json.loads((folder / "answers").read_text())
 
 
 def code_of(answers: list[dict[str, Any]], name: str) -> int:

@@ -82,8 +82,8 @@ STEPS = {
         loss="lambda o: o.sum()"
     ): "TypeError: make.<locals>.<lambda>() takes 1 positional argument but 2 were given",
     changing(loss="nn.CrossEntropyLoss(weight=torch.ones(3))"): "RuntimeError: weight tensor should be defined",
-    changing(metric="lambda o, t: o"): "metric must return shape (64,) or (), got (64, 2)",
-    changing(metric="lambda o, t: o.mean(0)"): "metric must return shape (64,) or (), got (2,)",
+    changing(metric="lambda o, t: o"): "metric must return shape (32,) or (), got (32, 2)",
+    changing(metric="lambda o, t: o.mean(0)"): "metric must return shape (32,) or (), got (2,)",
     changing(metric="lambda o, t: 'good'"): "metric must return a tensor or a number, got str",
     changing(metric="lambda o, t: None"): "metric must return a tensor or a number, got NoneType",
     changing(metric="lambda o, t: [o, t]"): "metric must return a tensor or a number, got list of 2",

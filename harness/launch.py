@@ -210,6 +210,11 @@ class _Job:
 
     def kill(self) -> None:
         """Kill what is left; ranks that still run are asked first, so that they flush."""
+        for rank in self.keys.keys() - self.pids.keys():
+            # Ctrl-C may have come between the answer and its reading.
+            answer = self.server.receive(self.keys[rank], 0.0)
+            if "pid" in answer:
+                self.pids[rank] = answer["pid"]
         for sent, grace in ((signal.SIGTERM, 2.0), (signal.SIGKILL, 2.0)):
             left = [rank for rank in self.pids if rank not in self.ended]
             for rank in left:

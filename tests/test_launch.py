@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -166,6 +167,27 @@ def test_server_that_cannot_start_is_an_error_at_once(monkeypatch: pytest.Monkey
     with pytest.raises(LaunchError, match=r"the fork server did not start \(exit code 1\)"):
         Server()
     assert time.monotonic() - start < launch.START_LIMIT_S / 10
+
+
+def test_interrupt_while_the_ranks_start_leaves_no_process(launched: Launcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C may come after a process was started and before anybody has noted its id."""
+    receive = Server.receive
+    started: list[int] = []
+
+    def interrupted(self: Server, key: str, limit_s: float) -> Any:
+        if started:
+            return receive(self, key, limit_s)
+        answer = receive(self, key, limit_s)
+        self.waiting[key].put(answer)
+        started.append(answer["pid"])
+        raise KeyboardInterrupt
+
+    name = launched.written("def make():\n    time.sleep(600)\n")
+    launch.server()
+    monkeypatch.setattr(Server, "receive", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        launched(workload=name)
+    assert gone(started[0])
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ TINY: dict[str, Any] = {"size": "tiny", "max_steps": 10, "val_interval": 10, "de
 RUNS: dict[str, dict[str, Any]] = {
     "reference": {},
     "half": {"precision": "bf16", "observe": "full"},
+    "plain": {"precision": "bf16"},
     "sick": {"precision": "bf16", "observe": "full", "fault": "needless_scaler_with_bf16"},
     "alone": {"precision": "fp16", "observe": "full", "fault": "fp16_no_loss_scaling"},
     "other": {"precision": "bf16", "seed": 7, "lr": 0.01, "batch_size": 32},

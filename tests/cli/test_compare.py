@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -96,7 +97,7 @@ def test_second_comparison_into_one_folder_is_refused(measured: Path, capsys: py
     assert (measured / "comparison.json").read_bytes() == before
 
 
-@pytest.mark.parametrize("order", [("half", "reference"), ("reference", "half")])
+@pytest.mark.parametrize("order", [("plain", "reference"), ("reference", "plain")])
 def test_recorded_runs(run_folder: RunFolder, capsys: pytest.CaptureFixture[str], order: tuple[str, str]) -> None:
     """Two run folders are compared from their records; one run each is no spread, so speed is not judged."""
     assert main(["compare", *(str(run_folder(name)) for name in order), "--json"]) == 0
@@ -107,11 +108,11 @@ def test_recorded_runs(run_folder: RunFolder, capsys: pytest.CaptureFixture[str]
 
 def test_table_of_recorded_runs(run_folder: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
     """The table names the device kind, the part and the decision of each arm."""
-    assert main(["compare", str(run_folder("reference")), str(run_folder("half"))]) == 0
+    assert main(["compare", str(run_folder("reference")), str(run_folder("plain"))]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("on cpu: ")
     assert lines[1].split()[:4] == ["precision", "state", "speed", "memory"]
-    assert lines[-1].startswith("bf16 (half): inconclusive. ")
+    assert lines[-1].startswith("bf16 (plain): inconclusive. ")
 
 
 def test_not_comparable_names_every_difference(run_folder: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
@@ -205,12 +206,12 @@ def moments(out: Path) -> Iterator[float]:
 
 
 def test_comparison_waits_for_the_lease(tmp_path: Path) -> None:
-    """While somebody else measures on the cores, no timed run starts."""
+    """While somebody else measures on the cores, no run of a comparison starts."""
     flags = ["--vary", "precision=fp32,bf16", "--repeats", "1", *TINY]
     with lease(1, "cpu", 0):
         process = start("compare", *flags, "--out", str(tmp_path))
-        while len(list(tmp_path.glob("runs/*/done"))) < 2:
-            assert process.poll() is None
-        assert not list(tmp_path.glob(f"runs/{timed('fp32', 42)}/rank0.jsonl"))
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(timeout=5)
+        assert not list(tmp_path.glob("runs/*/rank0.jsonl"))
     assert process.communicate(timeout=LIMIT_S)[1] == ""
     assert process.returncode == 0

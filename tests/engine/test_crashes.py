@@ -27,7 +27,7 @@ ENDLESS = "[None for _ in iter(int, 1)]"
 
 DEAF = "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM, signal.SIGTERM]); time.sleep(600)"
 
-ONE_SECOND = RunOptions(log_interval=1, time_limit_s=1)
+TWO_SECONDS = RunOptions(log_interval=1, time_limit_s=2)
 
 
 def broken(what: str, ranks: str = "0") -> str:
@@ -87,15 +87,15 @@ def test_rank_that_can_say_why_says_it(launched: Launcher, devices: int, what: s
 @pytest.mark.parametrize(("devices", "ranks"), [(1, "0"), (2, "1"), (2, "01")])
 def test_run_beyond_its_time_limit_stops_itself(launched: Launcher, what: str, devices: int, ranks: str) -> None:
     """Asleep or busy, alone or waited for: the state is timeout."""
-    run = launched.workload(broken(what, ranks), ONE_SECOND, devices=devices)
+    run = launched.workload(broken(what, ranks), TWO_SECONDS, devices=devices)
     assert run.state == "timeout"
-    assert "the time limit of 1 s passed" in run.message
+    assert "the time limit of 2 s passed" in run.message
     kept(run)
 
 
 def test_time_limit_holds_between_log_lines(launched: Launcher) -> None:
     """A limit that is looked at only when something is logged would wait for the last step."""
-    run = launched(RunOptions(log_interval=10**9, time_limit_s=1), max_steps=10**6)
+    run = launched(RunOptions(log_interval=10**9, time_limit_s=2), max_steps=10**6)
     assert run.state == "timeout"
 
 
@@ -103,9 +103,9 @@ def test_time_limit_holds_between_log_lines(launched: Launcher) -> None:
 def test_rank_that_hears_no_signal_is_killed(launched: Launcher, monkeypatch: pytest.MonkeyPatch, devices: int) -> None:
     """The launcher's own limit ends what does not end itself."""
     monkeypatch.setattr(launch, "PEER_GRACE_S", 0.2)
-    run = launched.workload(broken(DEAF, "01"), ONE_SECOND, devices=devices)
+    run = launched.workload(broken(DEAF, "01"), TWO_SECONDS, devices=devices)
     assert run.state == "timeout"
-    assert run.message.startswith("rank 0 timeout: no end within 1.7 s")
+    assert run.message.startswith("rank 0 timeout: no end within 3.2 s")
     kept(run)
 
 
@@ -135,9 +135,9 @@ def test_rank_that_hangs_after_the_others_have_ended_is_late(
     monkeypatch.setattr(launch, "PEER_GRACE_S", 0.2)
     hang = "def end():\n    if os.environ['RANK'] == '1':\n        " + DEAF + "\n"
     code = f"import harness.engine.run\n{hang}harness.engine.run.leave = end\ndef make():\n    return parts()\n"
-    run = launched.workload(code, ONE_SECOND, devices=2)
+    run = launched.workload(code, TWO_SECONDS, devices=2)
     assert (run.state, run.ranks[0].state) == ("timeout", "completed")
-    assert run.message.startswith("rank 1 timeout: no end within 1.7 s")
+    assert run.message.startswith("rank 1 timeout: no end within 3.2 s")
 
 
 @pytest.mark.parametrize("devices", [1, 2])

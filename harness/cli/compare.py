@@ -154,6 +154,8 @@ def _text(part: str, arms: list[Arm], contrasts: list[Contrast], decisions: list
     lines += [
         f"{arm.label}: {decision.verdict}. {decision.reason}" for arm, decision in zip(arms[1:], decisions, strict=True)
     ]
+    if arms[0].state != "completed":
+        lines.append(f"{arms[0].label}, the baseline, ended as {arms[0].state}: the ratios to it say nothing")
     lines += [f"{arm.label}, {finding.cause}: {finding.summary}" for arm in arms for finding in arm.diagnosis.findings]
     return "\n".join([*lines, *([f"evidence: {out}"] if out else [])])
 

@@ -62,8 +62,12 @@ def _unexplained(observations: Observations) -> list[Finding]:
         harm.append(observations.evidence("val_regression", f">= {observations.regression_bound:.3g}"))
     if observations.is_lost:
         harm.append(observations.evidence("nonfinite_loss_share", f">= {LOST}"))
+    if observations.is_metric_lost:
+        harm.append(observations.evidence("val_metric", "a number"))
     if not harm:
         return []
+    if observations.is_metric_lost and not observations.is_lost:
+        return [_metric_lost(harm)]
     if observations.is_lost and (observations.reference is None or observations.is_reference_lost):
         return [_lost(observations, harm)]
     zeros = [observations.evidence("zero_grad_excess", "about 0")] if observations.has("zero_grad_excess") else []
@@ -97,4 +101,17 @@ def _lost(observations: Observations, harm: list[Evidence]) -> Finding:
         evidence=harm,
         confirm="Run the same once in fp32." if alone else "Train on the first hundred samples, then on others.",
         action="Look for values that are not finite in the data, and halve the learning rate once.",
+    )
+
+
+def _metric_lost(harm: list[Evidence]) -> Finding:
+    """Tell a metric that is not a number while the losses are."""
+    return Finding(
+        category="precision",
+        cause="unknown",
+        confidence=0.5,
+        summary="The validation metric is not a finite number, although the training losses are.",
+        evidence=harm,
+        confirm="Compute the metric once from outputs and targets in float32.",
+        action="Convert outputs to float32 before the metric, and look for a division by zero in it.",
     )

@@ -27,6 +27,7 @@ class Observation:
 
 
 UNITS = {
+    "val_metric": "metric",
     "grad_norm_median": "2-norm",
     "step_norm_ratio": "ratio",
     "activation_range_used": "of the format's maximum",
@@ -113,6 +114,12 @@ class Observations:
     def is_lost(self) -> bool:
         """Whether so many losses are not finite that it counts."""
         return self.at_least("nonfinite_loss_share", LOST)
+
+    @property
+    def is_metric_lost(self) -> bool:
+        """Whether the validation metric is inf or NaN."""
+        value = self.run.value("val_metric")
+        return value is not None and not math.isfinite(value)
 
     @property
     def is_reference_lost(self) -> bool:

@@ -20,7 +20,7 @@ from harness.observe.schedules import Schedules
 from harness.observe.updates import Updates
 
 INTERVAL = 100
-"""Steps between samples by default: keeps the observers of a one-millisecond step below 3 % (benchmarks/loop.py)."""
+"""Steps between samples by default: a sample costs about one step of a small model (benchmarks/loop.py), so 1 %."""
 
 FULL_INTERVAL = 5
 """Steps between samples when cost does not matter."""

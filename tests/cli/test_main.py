@@ -169,7 +169,7 @@ def test_installed_command(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_torch_stays_out_of_reading_commands(run_folder: RunFolder) -> None:
     """Diagnosing and comparing recorded runs read files only."""
     code = "import sys; from harness.cli.main import main; main(sys.argv[1:]); sys.exit('torch' in sys.modules)"
-    folders = [str(run_folder("half")), str(run_folder("reference"))]
+    folders = [str(run_folder("plain")), str(run_folder("reference"))]
     for words in (["diagnose", folders[0], "--reference", folders[1]], ["compare", *folders]):
         process = start(code, *words, script="-c")
         _, errors = process.communicate(timeout=LIMIT_S)

@@ -6,7 +6,8 @@ Over the training itself means: wall time of ``launch.run`` less the time from t
 training step, as the run's own stopwatch has it. The bound is 0.2 s; a cold ``python train.py`` of the
 same spec is timed in between, so that the two meet the same noise.
 
-Measured on 2 cores of an AMD EPYC, torch 2.13.0, 10 pairs: 0.065 s warm (0.058..0.083), 3.0 s cold (2.9..3.4).
+Measured on 2 cores of an AMD EPYC, torch 2.13.0, with other work on the machine (load 3.5), 6 pairs:
+0.136 s warm (0.105..0.142), 6.0 s cold (5.5..8.0).
 """
 
 from __future__ import annotations

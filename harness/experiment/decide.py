@@ -12,7 +12,7 @@ from harness.experiment.compare import Arm, Contrast, Spread
 Verdict = Literal["adopt", "adopt with a fix", "reject", "inconclusive"]
 
 GAIN = 0.03
-"""Smallest gain in speed or memory that counts: repeats of one spec on a quiet host differ by up to 3 %."""
+"""Smallest gain in speed or memory that counts. An assumption: nobody exchanges a precision for less."""
 
 
 @dataclass(frozen=True)

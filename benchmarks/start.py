@@ -6,8 +6,8 @@ Over the training itself means: wall time of ``launch.run`` less the time from t
 training step, as the run's own stopwatch has it. The bound is 0.2 s; a cold ``python train.py`` of the
 same spec is timed in between, so that the two meet the same noise.
 
-Measured on 2 cores of an AMD EPYC, torch 2.13.0, with other work on the machine (load 3.5), 6 pairs:
-0.136 s warm (0.105..0.142), 6.0 s cold (5.5..8.0).
+Measured on 2 cores of an AMD EPYC, torch 2.13.0, quiet, 4 pairs: 0.065 s warm
+(0.064..0.069), 3.5 s cold (3.5..3.6).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 TORCH ?= torch==2.13.0
-# On a machine without a GPU this index has a build that is ten times smaller:
+# On a machine without a GPU this index has a much smaller build:
 #   make exam TORCH_INDEX=https://download.pytorch.org/whl/cpu
 TORCH_INDEX ?=
 REPORT ?= reports/$(shell date -u +%Y%m%d-%H%M%S)

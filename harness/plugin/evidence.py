@@ -36,7 +36,7 @@ KEPT = (
 
 TOLERANCE = {"cpu": Tolerance(relative=1e-3, absolute=1e-6), "cuda": Tolerance(relative=0.05, absolute=0.02)}
 """A CPU repeats its numbers bitwise on one machine; another processor's kernels add in another order. A GPU's
-atomic additions change the order from run to run: small models then differ by a few per cent after 100 steps."""
+atomic additions change the order from run to run; the bound for it is an assumption until it is measured."""
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,9 +5,11 @@
 Bare means: the same model, data order, optimizer, autocast, clipping and schedule in ten lines, a loss
 read every ten steps, no observers and no records. The bound is 1.03 for the median of the paired ratios.
 
-Measured on 2 cores of an AMD EPYC, torch 2.13.0, quiet, 11 pairs: 1.098 (1.075..1.130) for the perceptron in
-fp32 and 1.104 (1.096..1.114) in bf16, whose step takes 0.8 ms: above the bound; 1.018 (0.921..1.043) for the
-transformer, whose step takes 15 ms.
+Measured on 2 cores of an AMD EPYC, torch 2.13.0, three runs of 15 pairs: 1.026, 1.041 and 1.035 for the
+perceptron in fp32 and 1.035, 1.039 and 1.021 in bf16, whose step takes 0.8 ms, so about at the bound; 0.98 to
+1.02 for the transformer, whose step takes 15 ms. Of the 27 us per step of the perceptron the events in every
+step take 10, the four samples 7 and the fifteen logged lines 9; without observers and lines the loop is 1 %
+faster than the bare one, because it does not walk the module tree for its parameters in each step.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -67,18 +67,34 @@ class Batches:
 
 
 def make_loader(dataset: Dataset[Any], spec: RunSpec, sampler: Any) -> DataLoader[Any]:
-    """Return the loader of full batches; data in memory is indexed a batch at a time."""
-    in_memory = isinstance(dataset, TensorPairs)
+    """Return the loader of full batches."""
     return DataLoader(
-        _BatchRows(dataset) if isinstance(dataset, TensorPairs) else dataset,
-        spec.batch_size,
-        sampler=sampler,
-        collate_fn=_first if in_memory else None,
+        dataset,
+        **batching(dataset, spec.batch_size, sampler, drop_last=True),
         num_workers=spec.num_workers,
-        drop_last=True,
         persistent_workers=spec.num_workers > 0,
         generator=own_generator(spec.seed),
     )
+
+
+def batching(dataset: Dataset[Any], batch_size: int, sampler: Iterable[int], *, drop_last: bool) -> dict[str, Any]:
+    """Return how a loader makes batches: of data in memory each batch is one index operation."""
+    if type(dataset) is TensorPairs:
+        batches = IndexBatches(sampler, batch_size, drop_last=drop_last)
+        return {"batch_size": None, "sampler": batches, "collate_fn": _as_it_is}
+    return {"batch_size": batch_size, "sampler": sampler, "drop_last": drop_last}
+
+
+class IndexBatches:
+    """The indices of a sampler in vectors of ``batch_size``."""
+
+    def __init__(self, sampler: Iterable[int], batch_size: int, *, drop_last: bool) -> None:
+        self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        for indices in torch.tensor(list(self.sampler), dtype=torch.int64).split(self.batch_size):
+            if len(indices) == self.batch_size or (len(indices) and not self.drop_last):
+                yield indices
 
 
 def own_generator(seed: int) -> torch.Generator:
@@ -90,31 +106,11 @@ def validation_batches(
     dataset: Dataset[Any], batch_size: int, rank: int, world_size: int, collate: Callable[[Any], Any] | None = None
 ) -> DataLoader[Any]:
     """Return the loader over this rank's share of a split, each sample once, the last batch included."""
-    indices = range(rank, size_of(dataset), world_size)
-    if isinstance(dataset, TensorPairs):
-        return DataLoader(
-            _BatchRows(dataset), batch_size, sampler=indices, collate_fn=_first, generator=own_generator(0)
-        )
-    return DataLoader(dataset, batch_size, sampler=indices, collate_fn=collate, generator=own_generator(0))
+    how = batching(dataset, batch_size, range(rank, size_of(dataset), world_size), drop_last=False)
+    return DataLoader(dataset, **({"collate_fn": collate} | how), generator=own_generator(0))
 
 
-class _BatchRows(Dataset[Any]):
-    """Lets DataLoader fetch a whole batch with one index operation."""
-
-    def __init__(self, pairs: TensorPairs) -> None:
-        self.pairs = pairs
-
-    def __len__(self) -> int:
-        return len(self.pairs)
-
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
-        return self.pairs[index]
-
-    def __getitems__(self, indices: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
-        return self.pairs.batch(indices)
-
-
-def _first(batch: Any) -> Any:
+def _as_it_is(batch: Any) -> Any:
     return batch
 
 

@@ -18,6 +18,9 @@ COLLECTIVE_TIMEOUT = timedelta(seconds=120)
 """A rank that has not come after two minutes will not come: torch's own default is 30 (gloo) and 10 (nccl) minutes."""
 
 
+AS_IT_IS = nullcontext()
+
+
 @dataclass(frozen=True)
 class Ranks:
     """This process among the ranks of its run, as torchrun's environment variables tell it."""
@@ -84,5 +87,5 @@ def synchronized(model: nn.Module) -> nn.Module:
 def no_reduction(model: nn.Module, last: bool) -> AbstractContextManager[object]:
     """Skip the gradient all-reduce for all but the last micro-batch of a step."""
     if last or not isinstance(model, DistributedDataParallel):
-        return nullcontext()
+        return AS_IT_IS
     return model.no_sync()

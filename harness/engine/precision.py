@@ -10,6 +10,8 @@ from torch.amp import GradScaler
 
 from harness.config import RunSpec
 
+AS_IT_IS = nullcontext()
+
 COMPUTE_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -23,7 +25,7 @@ class Autocast:
     def __call__(self) -> AbstractContextManager[object]:
         """Return the context of one forward pass."""
         if self.dtype is None:
-            return nullcontext()
+            return AS_IT_IS
         return torch.autocast(self.device_type, dtype=self.dtype)
 
 

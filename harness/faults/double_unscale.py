@@ -14,7 +14,7 @@ def change(update: Any, context: Context) -> Any:
     def prepared_twice() -> None:
         prepare()
         scale = update.scaler.get_scale()
-        for parameter in update.model.parameters():
+        for parameter in update.parameters:
             if parameter.grad is not None:
                 parameter.grad.div_(scale)
 

@@ -64,6 +64,9 @@ class Activations(Observer):
     ``train_formats``            the formats of outputs, 16-bit weights and autocast regions in training
     """
 
+    in_between = ("on_forward",)
+    """An evaluation can come in any attempt."""
+
     def __init__(self, step: Callable[[], int], names: Callable[[nn.Module], str]) -> None:
         self.step, self.names = step, names
         self.current: Pass | None = None
@@ -78,14 +81,16 @@ class Activations(Observer):
 
     def on_forward(self, module: nn.Module, output: Any, grad_enabled: bool) -> None:
         """Note format and range of a module's output; of one that holds others only what it gives itself."""
-        leaf = next(module.children(), None) is None
+        # The public generators over these two take longer than everything else here.
+        leaf = not module._modules  # noqa: SLF001
         phase = "train" if grad_enabled else "eval"
         for value in tensors_in(output):
             self._note_format(module, value.dtype, phase, leaf)
             if grad_enabled:
                 self._note_range(module, value)
-        for parameter in module.parameters(recurse=False):
-            self._note_weight(parameter.dtype, phase)
+        for parameter in module._parameters.values():  # noqa: SLF001
+            if parameter is not None:
+                self._note_weight(parameter.dtype, phase)
 
     def on_autocast(self, dtype: torch.dtype, grad_enabled: bool) -> None:
         """Note the format of an autocast region: what is computed in it need not be a module's output."""
@@ -106,8 +111,8 @@ class Activations(Observer):
     def read(self) -> list[dict[str, Any]]:
         """Return the range used in each sampled training step."""
         passes, self.pending = self.pending, []
-        numbers = iter(on_host([n.double() for p in passes for s in p.seen for n in (s.lowest, s.highest)]))
-        losses = iter(on_host([p.loss.double().sum() for p in passes if p.loss is not None]))
+        numbers = iter(on_host([n for p in passes for s in p.seen for n in (s.lowest, s.highest)]))
+        losses = iter(on_host([p.loss.sum() for p in passes if p.loss is not None]))
         by_step: dict[int, float] = {}
         for entry in passes:
             ranges = [(seen, next(numbers), next(numbers)) for seen in entry.seen]

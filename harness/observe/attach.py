@@ -2,14 +2,15 @@
 
 Optimizer steps and module forward passes have official global hooks. GradScaler, gradient clipping,
 schedulers, autocast and the start of a backward pass have none: their functions are wrapped, and
-restored on detach. A flag keeps the observers' own torch calls out; an observer that fails is dropped
-with a note, and the training goes on.
+restored on detach. An event that no observer waits for costs one lookup. A flag keeps the observers' own
+torch calls out; an observer that fails is dropped with a note, and the training goes on.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -18,11 +19,14 @@ from torch.amp import GradScaler
 from torch.optim import Optimizer, lr_scheduler
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from harness.observe.base import Observer, is_live
+from harness.observe.base import Observer
+from harness.observe.patches import Patches, Switch
 
 FIRST_SAMPLES = (1, 10, 50)
 """Steps sampled at the start, where a run goes wrong or does not."""
 
+
+UNCHANGED = nullcontext()
 
 EVENTS = tuple(name for name in vars(Observer) if name.startswith("on_"))
 
@@ -36,69 +40,87 @@ class Attachment:
         self.attempts = 0
         self.sampled = self.samples(1)
         """Whether the attempt under way is looked at closely."""
-        self.notes: list[str] = []
-        self._all, self._always = _listeners(self.observers), _listeners(self.observers, sampled=False)
+        self._patches = Patches()
+        self.notes = self._patches.notes
         self._attached = True
         self._busy = False
+        self._scaled = False
+        self._unread = False
         self._step_reported = False
         self._advancing = False
         self._norm_type: Any = None
-        self._forward: Any = None
-        self._undo: list[Callable[[], None]] = []
+        self._forward = Switch(
+            nn.modules.module.register_module_forward_hook,
+            lambda module, _args, output: self.tell("on_forward", module, output, torch.is_grad_enabled()),
+        )
+        self._before_step = Switch(
+            register_optimizer_step_pre_hook,
+            lambda optimizer, _args, _kwargs: self.tell("on_optimizer_step", optimizer),
+        )
+        self._after_step = Switch(register_optimizer_step_post_hook, self._after_optimizer)
+        self._listen()
         self._attach()
-        self._watch_forward(self.sampled)
+        self._look()
 
     def samples(self, step: int) -> bool:
         """Tell whether the attempt ``step`` (from 1) is one of those looked at closely."""
         return step in FIRST_SAMPLES or step % self.interval == 0
 
     def read(self) -> list[dict[str, Any]]:
-        """Return the new sample records of all observers."""
-        return [record for observer in list(self.observers) for record in self._asked(observer.read) or []]
+        """Return the new sample records of all observers, those of one step joined."""
+        if not self._unread:
+            return []
+        self._unread = False
+        return _joined(record for records in self._asked("read") for record in records)
 
     def summary(self) -> dict[str, Any]:
-        """Return all observations over the run; observers that failed are listed under ``observer_notes``."""
+        """Return all observations over the run and how many steps it had; ``observer_notes`` names what failed."""
         merged: dict[str, Any] = {}
-        for observer in list(self.observers):
-            merged |= self._asked(observer.summary) or {}
-        return merged | {"observer_notes": self.notes}
+        for numbers in self._asked("summary"):
+            merged |= numbers
+        taken = self.attempts - merged.get("skipped_steps", 0)
+        return merged | {"attempted_steps": self.attempts, "optimizer_steps": taken, "observer_notes": self.notes}
 
     def detach(self) -> None:
         """Leave torch as it was; another attachment on top of this one keeps working."""
-        self._watch_forward(False)
-        self._attached = False
-        while self._undo:
-            self._undo.pop()()
+        self._attached = self.sampled = False
+        self._patches.listeners = _listeners([], lambda _observer, _event: False)
+        self._look()
+        self._patches.undo()
+        self._after_step.turn(on=False)
 
     def tell(self, event: str, *args: Any) -> None:
         """Pass an event to every observer that listens to it, unless an observer caused it."""
-        if self._busy or not self._attached:
+        listeners = self._patches.listeners[event]
+        if not listeners or self._busy:
             return
-        if not self.sampled:
-            self._pass_on(self._always[event], args)
-            return
-        with torch.no_grad():
-            self._pass_on(self._all[event], args)
-
-    def _pass_on(self, listeners: list[Callable[..., None]], args: tuple[Any, ...]) -> None:
         self._busy = True
-        for listener in listeners:
-            try:
-                listener(*args)
-            except Exception as error:  # an observer must never end somebody's training
-                self._drop(listener, error)
-        self._busy = False
-
-    def _asked(self, question: Callable[[], Any]) -> Any:
-        """Ask an observer for its results; one that fails is dropped."""
-        self._busy = True
+        self._unread = self._unread or self.sampled or self._scaled
         try:
-            with torch.no_grad():
-                return question()
-        except Exception as error:  # as above
-            self._drop(question, error)
+            with torch.no_grad() if self.sampled else UNCHANGED:
+                for listener in listeners:
+                    try:
+                        listener(*args)
+                    except Exception as error:  # an observer must never end somebody's training
+                        self._drop(listener, error)
         finally:
             self._busy = False
+
+    def _asked(self, question: str) -> list[Any]:
+        """Ask every observer that has an answer for it; one that fails is dropped."""
+        answers = []
+        self._busy = True
+        with torch.no_grad():
+            for observer in self.observers:
+                if getattr(type(observer), question) is getattr(Observer, question):
+                    continue
+                method = getattr(observer, question)
+                try:
+                    answers.append(method())
+                except Exception as error:  # as above
+                    self._drop(method, error)
+        self._busy = False
+        return answers
 
     def _drop(self, method: Any, error: Exception) -> None:
         observer = method.__self__
@@ -106,45 +128,50 @@ class Attachment:
             f"{type(observer).__name__} stepped aside in {method.__name__}: {type(error).__name__}: {error}"
         )
         self.observers = [other for other in self.observers if other is not observer]
-        self._all, self._always = _listeners(self.observers), _listeners(self.observers, sampled=False)
+        self._listen()
+
+    def _listen(self) -> None:
+        """Note who waits for which event, in sampled attempts and in between."""
+        self._all = _listeners(self.observers, lambda _observer, _event: True)
+        self._always = _listeners(
+            self.observers,
+            lambda observer, event: event in observer.in_between or (self._scaled and event in observer.under_scaler),
+        )
+        self._patches.listeners = self._all if self.sampled else self._always
 
     def _attach(self) -> None:
-        pre = register_optimizer_step_pre_hook(lambda optimizer, _a, _k: self.tell("on_optimizer_step", optimizer))
-        post = register_optimizer_step_post_hook(self._after_optimizer)
-        self._undo += [pre.remove, post.remove]
-        self._wrap(
-            GradScaler, "unscale_", before=lambda scaler, optimizer: self._if_live("on_unscale", scaler, optimizer)
-        )
-        self._wrap(GradScaler, "step", before=self._before_scaler_step, after=self._after_scaler_step)
-        self._wrap(GradScaler, "update", after=lambda _r, scaler, *_a, **_k: self._if_live("on_scaler_update", scaler))
-        self._wrap(
-            GradScaler, "load_state_dict", after=lambda _r, scaler, *_a, **_k: self.tell("on_scaler_restored", scaler)
-        )
-        self._wrap(nn.Module, "train", after=self._after_mode)
-        self._wrap(torch.autocast, "__enter__", after=self._after_autocast)
-        self._wrap(torch.autograd, "backward", before=self._before_backward)
+        self._after_step.turn(on=True)
+        wrap, replace = self._patches.wrap, self._patches.replace
+        # A scaler that is disabled passes every call through, and so do we.
+        live = functools.partial(wrap, GradScaler, only=GradScaler.is_enabled)
+        live("unscale_", before=lambda scaler, optimizer: self.tell("on_unscale", scaler, optimizer))
+        live("step", before=self._before_scaler_step, after=self._after_scaler_step)
+        live("update", after=lambda _r, scaler, *_a, **_k: self.tell("on_scaler_update", scaler))
+        wrap(GradScaler, "load_state_dict", after=lambda _r, scaler, *_a, **_k: self.tell("on_scaler_restored", scaler))
+        wrap(nn.Module, "train", after=self._after_mode)
+        wrap(torch.autocast, "__enter__", after=self._after_autocast, event="on_autocast")
+        wrap(torch.autograd, "backward", before=self._before_backward, event="on_backward")
         for cls in _scheduler_classes():
-            self._replace(cls, "step", self._scheduler_step)
+            replace(cls, "step", self._scheduler_step, event="on_schedule")
         # The functions behind clip_grad_norm_: a script may have imported that name before anybody attached.
         for owner, get_norm, clip in (
             (torch.nn.utils.clip_grad, "_get_total_norm", "_clip_grads_with_norm_"),
             (torch.nn.utils, "get_total_norm", "clip_grads_with_norm_"),
         ):
-            self._wrap(owner, get_norm, before=self._before_norm)
-            self._replace(owner, clip, self._clip)
+            wrap(owner, get_norm, before=self._before_norm, event="on_clip")
+            replace(owner, clip, self._clip, event="on_clip")
         for owner in (torch.nn.utils, torch.nn.utils.clip_grad):
-            self._replace(owner, "clip_grad_value_", self._clip)
-
-    def _if_live(self, event: str, scaler: GradScaler, *args: Any) -> None:
-        if is_live(scaler):
-            self.tell(event, scaler, *args)
+            replace(owner, "clip_grad_value_", self._clip, event="on_clip")
 
     def _before_scaler_step(self, scaler: GradScaler, optimizer: Optimizer, *_args: Any, **_kwargs: Any) -> None:
         self._step_reported = False
-        self._if_live("on_scaler_step", scaler, optimizer)
+        if not self._scaled:
+            self._scaled = True
+            self._listen()
+        self.tell("on_scaler_step", scaler, optimizer)
 
-    def _after_scaler_step(self, _result: Any, scaler: GradScaler, *_args: Any, **_kwargs: Any) -> None:
-        if is_live(scaler) and not self._step_reported:
+    def _after_scaler_step(self, _result: Any, _scaler: GradScaler, *_args: Any, **_kwargs: Any) -> None:
+        if not self._step_reported:
             self._end_attempt()
 
     def _after_optimizer(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
@@ -158,11 +185,17 @@ class Attachment:
         self.attempts += 1
         self.tell("on_attempt_end", self.attempts)
         self.sampled = self.samples(self.attempts + 1)
-        self._watch_forward(self.sampled)
+        self._patches.listeners = self._all if self.sampled else self._always
+        self._look()
+
+    def _look(self) -> None:
+        """Hook in where many calls come by only for an attempt that is looked at."""
+        self._forward.turn(on=self.sampled)
+        self._before_step.turn(on=bool(self._patches.listeners["on_optimizer_step"]))
 
     def _after_mode(self, _result: Any, module: nn.Module, mode: bool = True) -> None:
-        if not mode and not self._busy:
-            self._watch_forward(True)
+        if not mode and not self._busy and self._attached:
+            self._forward.turn(on=True)
 
     def _after_autocast(self, _result: Any, region: torch.autocast) -> None:
         if region._enabled and region.fast_dtype is not None:  # noqa: SLF001 - there is no public name for it
@@ -171,8 +204,10 @@ class Attachment:
     def _before_backward(self, tensors: Any, *_args: Any, **_kwargs: Any) -> None:
         # A checkpointed block starts a backward pass inside another one.
         if torch._C._current_graph_task_id() == -1:  # noqa: SLF001 - the only way to tell
-            found = [tensors] if isinstance(tensors, Tensor) else list(tensors)
-            self.tell("on_backward", [tensor for tensor in found if isinstance(tensor, Tensor)])
+            if isinstance(tensors, Tensor):
+                self.tell("on_backward", [tensors])
+            elif isinstance(tensors, (list, tuple)):  # a generator can be read once only
+                self.tell("on_backward", [tensor for tensor in tensors if isinstance(tensor, Tensor)])
 
     def _before_norm(self, *args: Any, **kwargs: Any) -> None:
         self._norm_type = kwargs.get("norm_type", args[1] if len(args) > 1 else 2.0)
@@ -201,66 +236,18 @@ class Attachment:
         self._norm_type = None
         return result
 
-    def _watch_forward(self, wanted: bool) -> None:
-        if wanted and self._forward is None and self._attached:
-            self._forward = nn.modules.module.register_module_forward_hook(
-                lambda module, _args, output: self.tell("on_forward", module, output, torch.is_grad_enabled())
-            )
-        elif not wanted and self._forward is not None:
-            self._forward.remove()
-            self._forward = None
 
-    def _wrap(
-        self,
-        owner: Any,
-        name: str,
-        before: Callable[..., None] | None = None,
-        after: Callable[..., None] | None = None,
-    ) -> None:
-        """Call ``before`` with a function's arguments and ``after`` with its result and them."""
-
-        def call(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-            if before is not None:
-                self._guarded(before, *args, **kwargs)
-            result = original(*args, **kwargs)
-            if after is not None:
-                self._guarded(after, result, *args, **kwargs)
-            return result
-
-        self._replace(owner, name, call)
-
-    def _guarded(self, hook: Callable[..., None], *args: Any, **kwargs: Any) -> None:
-        try:
-            hook(*args, **kwargs)
-        except Exception as error:  # a call in a form that we do not know must not break somebody's training
-            note = f"a call was not followed: {type(error).__name__}: {error}"
-            self.notes += [] if note in self.notes else [note]
-
-    def _replace(self, owner: Any, name: str, call: Callable[..., Any]) -> None:
-        """Let ``call`` take a function's place; it gets the original first."""
-        original = vars(owner).get(name)
-        if original is None:
-            return
-
-        @functools.wraps(original)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            return call(original, *args, **kwargs)
-
-        setattr(owner, name, wrapper)
-        self._undo.append(functools.partial(_put_back, owner, name, wrapper))
-
-
-LEFT = "_left_by_gpu_exam"
-
-
-def _put_back(owner: Any, name: str, wrapper: Any) -> None:
-    """Undo a replacement; under somebody else's it stays without effect, and goes when that one goes."""
-    setattr(wrapper, LEFT, True)
-    if vars(owner).get(name) is wrapper:
-        original = wrapper.__wrapped__
-        while getattr(original, LEFT, False):
-            original = original.__wrapped__
-        setattr(owner, name, original)
+def _joined(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return one record for each step, in their order; a name that comes twice in a step begins another."""
+    joined: list[dict[str, Any]] = []
+    latest: dict[int, dict[str, Any]] = {}
+    for record in records:
+        known = latest.get(record["step"])
+        if known is None or not known.keys() & record.keys() <= {"step"}:
+            joined.append(known := {})
+            latest[record["step"]] = known
+        known |= record
+    return sorted(joined, key=lambda record: record["step"])
 
 
 def _scheduler_classes() -> list[type]:
@@ -271,10 +258,15 @@ def _scheduler_classes() -> list[type]:
     return [cls for cls in found if "step" in vars(cls)]
 
 
-def _listeners(observers: list[Observer], *, sampled: bool = True) -> dict[str, list[Callable[..., None]]]:
-    """Return the methods to call for each event: those that an observer overrides, outside samples only some."""
-    chosen = [observer for observer in observers if sampled or not observer.sampled_only]
+def _listeners(
+    observers: list[Observer], wanted: Callable[[Observer, str], bool]
+) -> dict[str, list[Callable[..., None]]]:
+    """Return the methods to call for each event: those that an observer overrides and wants."""
     return {
-        event: [getattr(o, event) for o in chosen if getattr(type(o), event) is not getattr(Observer, event)]
+        event: [
+            getattr(observer, event)
+            for observer in observers
+            if getattr(type(observer), event) is not getattr(Observer, event) and wanted(observer, event)
+        ]
         for event in EVENTS
     }

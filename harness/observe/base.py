@@ -22,8 +22,11 @@ binomial), and always on the same elements, so that two runs can be compared."""
 class Observer:
     """Base of the observers; one concern each."""
 
-    sampled_only = False
-    """Whether it looks at sampled attempts only; then it costs nothing in between."""
+    in_between: tuple[str, ...] = ()
+    """The events that it follows in every attempt; all others only in sampled ones, and cost nothing in between."""
+
+    under_scaler: tuple[str, ...] = ()
+    """What it follows in every attempt besides, once a live scaler was seen."""
 
     def on_forward(self, module: nn.Module, output: Any, grad_enabled: bool) -> None:
         """Follow a module's forward pass; called in sampled steps and in evaluation only.
@@ -103,9 +106,13 @@ def picked(tensors: list[Tensor]) -> Tensor:
         return torch.zeros(0)
     stride = max(1, sum(tensor.numel() for tensor in tensors) // ELEMENTS)
     device = tensors[0].device
-    return torch.cat([tensor.detach().reshape(-1)[::stride].to(device) for tensor in tensors])
+    # A call that does nothing costs as much here as one that does something: a sample is made of many small ones.
+    picks = [_every(stride, tensor) for tensor in tensors]
+    return torch.cat([pick if pick.device == device else pick.to(device) for pick in picks]).detach()
 
 
-def is_live(scaler: GradScaler) -> bool:
-    """Tell whether a scaler really scales."""
-    return bool(scaler.is_enabled())
+def _every(stride: int, tensor: Tensor) -> Tensor:
+    """Return every ``stride``-th element of a tensor."""
+    if tensor.is_contiguous():
+        return tensor.as_strided(((tensor.numel() + stride - 1) // stride,), (stride,))
+    return tensor.reshape(-1)[::stride]

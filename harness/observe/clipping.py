@@ -20,8 +20,6 @@ class Clipping(Observer):
                          optimizer's parameters count.
     """
 
-    sampled_only = True
-
     def __init__(self) -> None:
         self.clips: list[tuple[set[int], Any, Tensor | None]] = []
         self.current: Tensor | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 from typing import Any
 
@@ -20,14 +21,24 @@ class Losses(Observer):
     ``nonfinite_loss_share``  backward passes that began at inf or NaN / all of them, 0 to 1; None without any
     """
 
+    in_between = ("on_backward",)
+
     def __init__(self) -> None:
         self.pending: list[Tensor] = []
         self.count = 0
         self.nonfinite = 0
 
     def on_backward(self, losses: list[Tensor]) -> None:
-        """Keep the loss as it is: nothing is computed and nothing waits."""
-        self.pending += [scalar(loss.detach()) for loss in losses[:1]]
+        """Keep the loss where it is: nothing waits for the device."""
+        if not losses:
+            return
+        loss = losses[0]
+        if can_read(loss):
+            # Small tensors that are kept split the host's free memory, and the training gets slower.
+            self.count += 1
+            self.nonfinite += not cmath.isfinite(loss.item())
+            return
+        self.pending.append(scalar(loss))
         if len(self.pending) >= MAX_PENDING:
             self._settle()
 
@@ -42,13 +53,20 @@ class Losses(Observer):
         return {"nonfinite_loss_share": self.nonfinite / self.count if self.count else None}
 
     def _settle(self) -> None:
-        values = on_host([loss.reshape(()).double() for loss in self.pending])
+        values = on_host([loss.reshape(()) for loss in self.pending])
         self.count += len(values)
         self.nonfinite += sum(not math.isfinite(value) for value in values)
         self.pending = []
 
 
+def can_read(loss: Tensor) -> bool:
+    """Tell whether a loss is a number that can be read without waiting for a device."""
+    return loss.is_cpu and loss.numel() == 1
+
+
 def scalar(loss: Tensor) -> Tensor:
     """Return a loss that keeps no larger memory alive: itself when it is a number of its own, else 0 or NaN."""
-    alone = loss.numel() == 1 and loss.untyped_storage().nbytes() <= loss.element_size()
-    return loss if alone else (loss * 0).sum()
+    value = loss.detach()
+    # To ask for the size of its storage would take longer than all the rest of this event.
+    alone = loss.numel() == 1 and not loss._is_view() and not loss.is_complex()  # noqa: SLF001 - has no public name
+    return value if alone else (value.abs() * 0).sum()

@@ -71,5 +71,10 @@ def out_of_range(value: Tensor) -> Tensor:
 
 
 def on_host(scalars: list[Tensor]) -> list[float]:
-    """Return the values of scalars that may lie on several devices; one transfer."""
-    return torch.stack([scalar.to(scalars[0].device) for scalar in scalars]).tolist() if scalars else []
+    """Return the values of scalars of any formats on any devices; one transfer for each kind of them."""
+    if not scalars:
+        return []
+    first = scalars[0]
+    if all(scalar.dtype == first.dtype and scalar.device == first.device for scalar in scalars):
+        return [float(value) for value in torch.stack(scalars).tolist()]
+    return torch.stack([scalar.to(first.device, torch.float64) for scalar in scalars]).tolist()

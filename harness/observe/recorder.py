@@ -35,7 +35,7 @@ class Recorder:
         path = folder / f"rank{rank}.jsonl"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self.file: IO[str] = path.open("x", encoding="utf-8")
+            self.file: IO[bytes] = path.open("xb", buffering=0)
         except FileExistsError as error:
             raise UsageError(f"--out {folder}: it already holds a run; name a folder that does not") from error
         except (OSError, ValueError) as error:  # a name with a zero byte is a ValueError
@@ -44,11 +44,12 @@ class Recorder:
         self.echo = rank == 0
 
     def write(self, event: str, **values: Any) -> None:
-        """Write one record and flush it: what happened stays known when the process dies."""
+        """Write one record without a buffer: what happened stays known when the process dies."""
         record = {"event": event, "time": utc_now(), **values}
         try:
-            self.file.write(json.dumps(standard(record)) + "\n")
-            self.file.flush()
+            left = _line(record)
+            while left:  # a disk that is almost full takes a part
+                left = left[self.file.write(left) :]
         except OSError as error:
             raise HarnessError(f"{self.file.name} cannot be written: {error.strerror}") from error
         if self.echo and event in FORMATS:
@@ -58,6 +59,14 @@ class Recorder:
         """Close the file; what a full disk did not take is lost, and was said."""
         with contextlib.suppress(OSError):
             self.file.close()
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    try:
+        text = json.dumps(record, allow_nan=False)
+    except ValueError:  # a number that is not finite
+        text = json.dumps(standard(record))
+    return text.encode() + b"\n"
 
 
 def _print(line: str) -> None:

@@ -33,6 +33,9 @@ class Scaling(Observer):
     ``scaler_restores``             times a saved state was loaded into a scaler
     """
 
+    in_between = ("on_unscale", "on_scaler_step", "on_scaler_update", "on_scaler_restored")
+    under_scaler = ("on_clip", "on_optimizer_stepped", "on_attempt_end")
+
     def __init__(self) -> None:
         self.attempts = 0
         self.scaled_attempts = 0
@@ -124,7 +127,6 @@ class Scaling(Observer):
         scales = [sample["loss_scale"] for sample in self.history]
         late = self.attempts - self.attempts // TAIL
         return {
-            "attempted_steps": self.attempts,
             "scaled_attempts": self.scaled_attempts,
             "skipped_steps": len(self.skipped),
             "skipped_share_late": sum(s > self.attempts // TAIL for s in self.skipped) / late if late else None,

@@ -1,4 +1,4 @@
-"""Does the learning-rate schedule advance with the steps that were taken?"""
+"""Does the learning-rate schedule advance with the steps that were taken? Only a scaler skips steps unasked."""
 
 from __future__ import annotations
 
@@ -28,20 +28,21 @@ class Track:
 
 
 class Schedules(Observer):
-    """Counts over every step.
+    """Counts over every step since a live scaler was first seen.
 
-    ``optimizer_steps``       steps that the optimizers took
     ``scheduler_steps``       times a schedule advanced
     ``schedule_lead``         advances after an attempt that was not taken, with no step taken since the last advance
     """
 
+    in_between = ("on_scaler_step",)
+    under_scaler = ("on_optimizer_stepped", "on_schedule")
+
     def __init__(self) -> None:
         self.tracks: WeakKeyDictionary[Optimizer, Track] = WeakKeyDictionary()
+        """Of the optimizers that a scaler steps."""
         self.steps_at_advance: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
-        self.optimizer_steps = 0
         self.scheduler_steps = 0
         self.lead = 0
-        self.doubtful_steps: list[Tensor] = []
         self.doubtful_leads: list[Tensor] = []
 
     def on_scaler_step(self, scaler: GradScaler, optimizer: Optimizer) -> None:
@@ -50,13 +51,9 @@ class Schedules(Observer):
 
     def on_optimizer_stepped(self, optimizer: Optimizer) -> None:
         """A step was taken, or a fused optimizer was called."""
-        track = self._track(optimizer)
-        track.steps, track.taken, track.skipped = track.steps + 1, True, doubt(optimizer)
-        self.optimizer_steps += 1
-        if track.skipped is not None:
-            self.doubtful_steps.append(track.skipped)
-        if len(self.doubtful_steps) >= MAX_PENDING:
-            self._settle()
+        track = self.tracks.get(optimizer)
+        if track is not None:
+            track.steps, track.taken, track.skipped = track.steps + 1, True, doubt(optimizer)
 
     def on_schedule(self, scheduler: Any) -> None:
         """Count one advance; a scheduler sets its first learning rate by a step of its own."""
@@ -70,20 +67,17 @@ class Schedules(Observer):
             self.lead += since == 0
         elif track.skipped is not None and since <= 1:
             self.doubtful_leads.append(track.skipped)
+        if len(self.doubtful_leads) >= MAX_PENDING:
+            self._settle()
 
     def summary(self) -> dict[str, Any]:
         """Return the counts."""
         self._settle()
-        return {
-            "optimizer_steps": self.optimizer_steps,
-            "scheduler_steps": self.scheduler_steps,
-            "schedule_lead": self.lead,
-        }
+        return {"scheduler_steps": self.scheduler_steps, "schedule_lead": self.lead}
 
     def _track(self, optimizer: Optimizer) -> Track:
         return self.tracks.setdefault(optimizer, Track())
 
     def _settle(self) -> None:
-        self.optimizer_steps -= sum(flag > 0 for flag in on_host(self.doubtful_steps))
         self.lead += sum(flag > 0 for flag in on_host(self.doubtful_leads))
-        self.doubtful_steps, self.doubtful_leads = [], []
+        self.doubtful_leads = []

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from harness.observe.base import Observer, picked
-from harness.observe.gradients import median
+from harness.observe.gradients import count_nonfinite, median
 
 HALF = (torch.bfloat16, torch.float16)
 
@@ -25,12 +25,10 @@ class Updates(Observer):
     ``half_state_share``      optimizer state tensors (element-wise ones) in a 16-bit format, 0 to 1
     """
 
-    sampled_only = True
-
     def __init__(self) -> None:
         self.before: list[tuple[bool, list[Tensor], Tensor, Tensor]] = []
-        self.current: list[Tensor] = []
-        self.pending: list[tuple[int, Tensor]] = []
+        self.current: list[tuple[bool, Tensor]] = []
+        self.pending: list[tuple[int, list[tuple[bool, Tensor]]]] = []
         self.history: list[dict[str, Any]] = []
         self.optimizers: list[Optimizer] = []
         self.lost_step = 0
@@ -49,22 +47,24 @@ class Updates(Observer):
     def on_optimizer_stepped(self, optimizer: Optimizer) -> None:
         """Compare with the weights now."""
         for half, weights, old, moving in self.before:
-            counts = torch.stack([((picked(weights) == old) & moving).sum(), moving.sum()])
-            lost = (~torch.isfinite(old)).any().reshape(1)
-            self.current.append(torch.cat([counts, counts * half, lost.to(counts.dtype)]))
+            stalled = torch.count_nonzero((picked(weights) == old) & moving)
+            counts = [stalled, torch.count_nonzero(moving)]
+            self.current.append((half, torch.stack([*counts, count_nonfinite(old)])))
         self.before = []
 
     def on_attempt_end(self, step: int) -> None:
         """Keep the sample of this attempt."""
         if self.current:
-            self.pending.append((step, torch.stack(self.current).sum(0)))
+            self.pending.append((step, self.current))
             self.current = []
 
     def read(self) -> list[dict[str, Any]]:
         """Return the samples as numbers."""
         new = []
-        for step, counts in self.pending:
-            stalled, moving, half_stalled, half_moving, lost = counts.tolist()
+        for step, parts in self.pending:
+            counts = [(half, *numbers.tolist()) for half, numbers in parts]
+            stalled, moving, lost = (sum(entry[i] for entry in counts) for i in (1, 2, 3))
+            half_stalled, half_moving = (sum(entry[i] for entry in counts if entry[0]) for i in (1, 2))
             self.lost_step = self.lost_step or (step if lost else 0)
             sample = {"step": step}
             sample |= {"stalled_update_share": stalled / moving} if moving else {}

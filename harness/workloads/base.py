@@ -74,7 +74,7 @@ def as_workload(made: Any, where: str) -> Workload:
 
 
 class TensorPairs(Dataset[Any]):
-    """Inputs and targets in memory; a whole batch is one index operation instead of one per sample."""
+    """Inputs and targets in memory; a vector of indices gives a whole batch in one operation."""
 
     def __init__(self, inputs: Tensor, targets: Tensor) -> None:
         self.inputs, self.targets = inputs, targets
@@ -82,12 +82,7 @@ class TensorPairs(Dataset[Any]):
     def __len__(self) -> int:
         return len(self.inputs)
 
-    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
-        return self.inputs[index], self.targets[index]
-
-    def batch(self, indices: list[int]) -> tuple[Tensor, Tensor]:
-        """Return the samples at ``indices`` stacked along the first axis."""
-        index = torch.as_tensor(indices)
+    def __getitem__(self, index: int | Tensor) -> tuple[Tensor, Tensor]:
         return self.inputs[index], self.targets[index]
 
 

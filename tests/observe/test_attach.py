@@ -14,7 +14,7 @@ from torch.amp import GradScaler
 from torch.optim import Optimizer, lr_scheduler
 from torch.optim import optimizer as optimizer_module
 
-from harness.observe.attach import FIRST_SAMPLES, Attachment
+from harness.observe.attach import EVENTS, FIRST_SAMPLES, Attachment
 from harness.observe.base import Observer
 from tests.observe.loops import loss_that, scaled_step, watched, weight
 
@@ -54,6 +54,8 @@ def torch_is_left_as_it_was() -> Iterator[None]:
 class Notes(Observer):
     """Notes every event."""
 
+    in_between = EVENTS
+
     def __init__(self) -> None:
         self.events: list[str] = []
 
@@ -69,6 +71,11 @@ def all_events() -> Notes:
     wrapped = {name: lambda self, *args, _f=function: _f(self, *args) for name, function in events.items()}
     kind: type[Notes] = type("AllEvents", (Notes,), wrapped)
     return kind()
+
+
+def weight_step() -> None:
+    """Take one step of any optimizer."""
+    torch.optim.SGD([weight(1)], lr=0.1).step()
 
 
 def fp16_step(parameter: nn.Parameter, optimizer: Optimizer, scaler: GradScaler, schedule: Any) -> None:
@@ -287,11 +294,34 @@ def test_a_read_gives_each_record_once() -> None:
 
     class Sample(Observer):
         def __init__(self) -> None:
-            self.left = [{"step": 1, "x": 2}]
+            self.left = [{"step": 2, "y": 3}, {"step": 1, "x": 2}]
+
+        def on_attempt_end(self, step: int) -> None:
+            """Listen, so that there is something to read."""
 
         def read(self) -> list[dict[str, Any]]:
             found, self.left = self.left, []
             return found
 
     with watched(Sample(), Sample()) as attachment:
-        assert [len(attachment.read()), len(attachment.read())] == [2, 0]
+        weight_step()
+        assert attachment.read() == [{"step": 1, "x": 2}, {"step": 1, "x": 2}, {"step": 2, "y": 3}, {"step": 2, "y": 3}]
+        assert attachment.read() == []
+
+
+def test_numbers_of_one_step_come_in_one_record() -> None:
+    """A record for each step holds what all observers sampled in it."""
+
+    class One(Observer):
+        def on_attempt_end(self, step: int) -> None:
+            self.step = step
+
+        def read(self) -> list[dict[str, Any]]:
+            return [{"step": self.step, type(self).__name__: 1}]
+
+    class Other(One):
+        pass
+
+    with watched(One(), Other()) as attachment:
+        weight_step()
+        assert attachment.read() == [{"step": 1, "One": 1, "Other": 1}]

@@ -20,6 +20,8 @@ def test_norm_and_zero_share_are_exact() -> None:
     optimizer = torch.optim.SGD([weight(1, 1), weight(1, 1)], lr=0.1)
     found = seen(Gradients(), lambda: step_with(optimizer, [3, 0], [4, 0]))
     assert found == {
+        "attempted_steps": 1,
+        "optimizer_steps": 1,
         "grad_norm_median": 5.0,
         "zero_grad_share": 0.5,
         "missing_grad_share": 0.0,
@@ -131,8 +133,10 @@ def test_lbfgs_without_gradients_yet_gives_no_sample() -> None:
 
 
 def test_nothing_sampled_is_missing_not_zero() -> None:
-    """Without any step every number is None."""
-    assert set(seen(Gradients(), lambda: None).values()) == {None}
+    """Without any step every number but the counts of steps is None."""
+    found = seen(Gradients(), lambda: None)
+    assert (found.pop("attempted_steps"), found.pop("optimizer_steps")) == (0, 0)
+    assert set(found.values()) == {None}
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])

@@ -62,12 +62,28 @@ def test_no_large_memory_is_kept() -> None:
     """A loss that is a view of something large is replaced by 0 or NaN; a loss of its own is kept as it is."""
     large, own = torch.zeros(1000), torch.tensor(3.0)
     assert scalar(large[0]).untyped_storage().nbytes() == 4
-    assert scalar(own) is own
+    assert scalar(own).data_ptr() == own.data_ptr()
 
 
-def test_long_runs_are_counted_in_batches() -> None:
+def test_long_runs_on_a_device_are_counted_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """At most MAX_PENDING losses wait, however rarely somebody reads."""
+    monkeypatch.setattr(losses, "can_read", lambda _loss: False)
     observer = Losses()
     with watched(observer, interval=10**6):
         backward_of([1.0] * (losses.MAX_PENDING + 3))
     assert (len(observer.pending), observer.count) == (3, losses.MAX_PENDING)
+
+
+def test_on_the_host_nothing_is_kept() -> None:
+    """A loss that can be read at once is counted at once."""
+    observer = Losses()
+    with watched(observer, interval=10**6):
+        backward_of([1.0, float("nan"), 1.0])
+    assert (observer.pending, observer.count, observer.nonfinite) == ([], 3, 1)
+
+
+def test_a_generator_of_losses_is_left_alone() -> None:
+    """It can be read once only, and that is for torch."""
+    parameter = weight(1.0)
+    assert seen(Losses(), lambda: torch.autograd.backward(loss for loss in [parameter.sum()]))  # type: ignore[arg-type]
+    assert parameter.grad is not None

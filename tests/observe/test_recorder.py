@@ -82,7 +82,7 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
     """Each write fails with one sentence; closing does not fail once more."""
     recorder = Recorder(tmp_path, 1)
     recorder.file.close()
-    recorder.file = Path("/dev/full").open("w", encoding="utf-8")  # noqa: SIM115 - the recorder closes it
+    recorder.file = Path("/dev/full").open("wb", buffering=0)  # noqa: SIM115 - the recorder closes it
     with pytest.raises(HarnessError, match="/dev/full cannot be written"):
         recorder.write("start", spec={})
     recorder.close()

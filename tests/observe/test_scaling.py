@@ -75,8 +75,8 @@ def test_samples_tell_skips_and_changes_of_the_scale() -> None:
         first = attachment.read()
         loop.steps(".x")
         second = attachment.read()
-    assert first == [{"step": 2, "skipped": 1}, {"step": 0, "loss_scale": 8.0}, {"step": 2, "loss_scale": 4.0}]
-    assert second == [{"step": 5, "skipped": 1}, {"step": 5, "loss_scale": 2.0}]
+    assert first == [{"step": 0, "loss_scale": 8.0}, {"step": 2, "skipped": 1, "loss_scale": 4.0}]
+    assert second == [{"step": 5, "skipped": 1, "loss_scale": 2.0}]
 
 
 def test_a_long_run_without_a_read_keeps_little() -> None:
@@ -85,7 +85,7 @@ def test_a_long_run_without_a_read_keeps_little() -> None:
     with watched(Scaling(), interval=10**6) as attachment:
         loop.steps("x" + "." * scaling.MAX_PENDING)
         assert len(attachment.observers[0].scales) < scaling.MAX_PENDING  # type: ignore[attr-defined]
-        assert {"step": 1, "loss_scale": 4.0} in attachment.read()
+        assert {"step": 1, "skipped": 1, "loss_scale": 4.0} in attachment.read()
 
 
 CLIPS: dict[str, Callable[[nn.Parameter], Any]] = {

@@ -12,8 +12,9 @@ from torch import Tensor
 from torch.amp import GradScaler
 from torch.optim import Optimizer, lr_scheduler
 
+from harness.observe.scaling import Scaling
 from harness.observe.schedules import Schedules
-from tests.observe.loops import loss_that, scaled_step, seen, weight
+from tests.observe.loops import loss_that, scaled_step, watched, weight
 
 LONG_SKIP = "xxxxxxxx............"
 """Case A03: 8 of 20 attempts are skipped."""
@@ -65,8 +66,12 @@ def train(make: Callable[[Optimizer], Any], attempts: str, *, when: str = "alway
             scheduler.step()
 
 
-def counts(found: dict[str, Any]) -> tuple[int, int, int]:
+def counts(loop: Callable[[], Any]) -> tuple[int, int, int]:
     """Return steps, advances and lead."""
+    with watched(Scaling(), Schedules()) as attachment:
+        loop()
+        found = attachment.summary()
+    assert found["observer_notes"] == []
     return found["optimizer_steps"], found["scheduler_steps"], found["schedule_lead"]
 
 
@@ -74,32 +79,38 @@ def counts(found: dict[str, Any]) -> tuple[int, int, int]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_schedule_on_skipped_steps_leads(kind: str) -> None:
     """20 advances for 12 steps: 8 of them came after an attempt that was skipped."""
-    assert counts(seen(Schedules(), lambda: train(KINDS[kind], LONG_SKIP))) == (12, 20, 8)
+    assert counts(lambda: train(KINDS[kind], LONG_SKIP)) == (12, 20, 8)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_schedule_that_follows_the_optimizer_never_leads(kind: str) -> None:
     """Only steps that were taken advance it."""
-    assert counts(seen(Schedules(), lambda: train(KINDS[kind], LONG_SKIP, when="taken"))) == (12, 12, 0)
+    assert counts(lambda: train(KINDS[kind], LONG_SKIP, when="taken")) == (12, 12, 0)
 
 
 @pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler.step")
 def test_a_schedule_per_epoch_may_end_on_a_skipped_step() -> None:
     """Every fifth attempt ends an epoch; steps were taken since the last advance, so nothing runs ahead."""
-    assert counts(seen(Schedules(), lambda: train(KINDS["lambda"], "....x....x", every=5))) == (8, 2, 0)
+    assert counts(lambda: train(KINDS["lambda"], "....x....x", every=5)) == (8, 2, 0)
 
 
 @pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler.step")
 def test_an_epoch_without_any_step_leads_once() -> None:
     """When no step of an epoch was taken, its advance came too early."""
-    assert counts(seen(Schedules(), lambda: train(KINDS["lambda"], "xxx...", every=3))) == (3, 2, 1)
+    assert counts(lambda: train(KINDS["lambda"], "xxx...", every=3)) == (3, 2, 1)
 
 
 def test_making_a_schedule_is_no_advance() -> None:
     """Each kind sets its first learning rate by a step of its own."""
-    optimizer = torch.optim.SGD([weight(1)], lr=0.1)
-    found = seen(Schedules(), lambda: [make(optimizer) for make in KINDS.values()])
-    assert found["scheduler_steps"] == 0
+    parameter, scaler = weight(1), GradScaler("cpu", init_scale=8.0)
+    optimizer = torch.optim.SGD([parameter], lr=0.1)
+
+    def loop() -> None:
+        scaled_step(scaler, optimizer, loss_that(parameter, overflows=False))
+        for make in KINDS.values():
+            make(optimizer)
+
+    assert counts(loop) == (1, 0, 0)
 
 
 def test_two_optimizers_have_schedules_of_their_own() -> None:
@@ -113,11 +124,11 @@ def test_two_optimizers_have_schedules_of_their_own() -> None:
         scaled_step(scaler, optimizers[1], loss_that(parameters[1], overflows=True))
         schedules[0].step()
 
-    assert counts(seen(Schedules(), loop)) == (1, 1, 0)
+    assert counts(loop) == (1, 1, 0)
 
 
 def test_plateau_without_a_scaler() -> None:
-    """A schedule that takes the metric advances like any other; without a scaler nothing is skipped."""
+    """Without a scaler nothing is skipped, and advances are not counted."""
     optimizer = torch.optim.SGD([weight(1)], lr=0.1)
     schedule = lr_scheduler.ReduceLROnPlateau(optimizer)
 
@@ -126,7 +137,21 @@ def test_plateau_without_a_scaler() -> None:
             optimizer.step()
             schedule.step(1.0)
 
-    assert counts(seen(Schedules(), loop)) == (3, 3, 0)
+    assert counts(loop) == (3, 0, 0)
+
+
+def test_plateau_under_a_scaler() -> None:
+    """A schedule that takes the metric leads like any other."""
+    parameter, scaler = weight(1), GradScaler("cpu", init_scale=2.0**30)
+    optimizer = torch.optim.SGD([parameter], lr=0.1)
+    schedule = lr_scheduler.ReduceLROnPlateau(optimizer)
+
+    def loop() -> None:
+        for overflows in (False, True):
+            scaled_step(scaler, optimizer, loss_that(parameter, overflows=overflows))
+            schedule.step(1.0)
+
+    assert counts(loop) == (1, 2, 1)
 
 
 @pytest.mark.parametrize(("when", "expected"), [("always", (1, 3, 2)), ("taken", (1, 1, 0))])
@@ -145,4 +170,4 @@ def test_a_fused_optimizer_leads_when_it_skipped_inside(when: str, expected: tup
             if when == "always" or not overflows:
                 schedule.step()
 
-    assert counts(seen(Schedules(), loop)) == expected
+    assert counts(loop) == expected

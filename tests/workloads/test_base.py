@@ -83,7 +83,7 @@ def test_unit_follows_the_tokens(tokens: int, unit: str) -> None:
 
 def test_batch_of_pairs_is_one_index_operation() -> None:
     """The same as its samples stacked."""
-    inputs, targets = PAIRS.batch([4, 0, 4])
+    inputs, targets = PAIRS[torch.tensor([4, 0, 4])]
     assert torch.equal(inputs, torch.stack([PAIRS[n][0] for n in (4, 0, 4)]))
     assert targets.tolist() == [4, 0, 4]
     assert size_of(PAIRS) == len(PAIRS) == 6

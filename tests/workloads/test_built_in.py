@@ -22,7 +22,7 @@ def workload(request: pytest.FixtureRequest) -> Workload:
 def batch_of(workload: Workload, count: int = 16) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the first training samples."""
     assert isinstance(workload.train_data, TensorPairs)
-    return workload.train_data.batch(list(range(count)))
+    return workload.train_data[torch.arange(count)]
 
 
 def test_loss_is_a_mean_that_reaches_every_parameter(workload: Workload) -> None:

@@ -39,6 +39,7 @@ UNITS = {
     "scaled_attempts": "steps",
     "attempted_steps": "steps",
     "overflow_step": "step",
+    "lost_weights_step": "step",
 }
 """Everything else is a share (0 to 1) or a text."""
 

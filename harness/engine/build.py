@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.amp import GradScaler
 from torch.optim import Optimizer
@@ -20,6 +21,7 @@ from harness.engine.precision import Autocast, make_autocast, make_scaler
 from harness.engine.schedule import Schedule
 from harness.engine.update import Update, make_optimizer
 from harness.engine.validation import Validation
+from harness.errors import WorkloadError
 from harness.faults.base import injection
 from harness.workloads.base import Workload
 
@@ -54,6 +56,7 @@ def build(spec: RunSpec, workload: Workload, device: Device, ranks: Ranks) -> Pa
     optimizer = swap("optimizer", make_optimizer(spec.optimizer, model, spec.lr, spec.weight_decay))
     autocast = swap("autocast", make_autocast(spec, target.type))
     scaler = swap("scaler", make_scaler(spec, target.type))
+    _check_scaled(optimizer, scaler)
     schedule = Schedule(
         optimizer, warmup_steps=spec.warmup_steps, max_steps=spec.max_steps, cosine=spec.schedule == "cosine"
     )
@@ -71,3 +74,13 @@ def build(spec: RunSpec, workload: Workload, device: Device, ranks: Ranks) -> Pa
         checkpoint=swap("checkpoint", Checkpoint(model, optimizer, schedule, scaler, spec, ranks)),
         batches=swap("batches", Batches(workload, spec, ranks.rank, ranks.world_size)),
     )
+
+
+def _check_scaled(optimizer: Optimizer, scaler: GradScaler) -> None:
+    """Refuse what torch refuses in the first step: gradients in fp16 cannot be brought to their true size."""
+    weights = [p for group in optimizer.param_groups for p in group["params"]]
+    if scaler.is_enabled() and any(p.dtype == torch.float16 for p in weights):
+        raise WorkloadError(
+            "the model's trainable weights are float16, and the loss scaler of precision fp16 needs float32 weights: "
+            "drop .half() and let autocast choose the format, or run it with precision fp32 or bf16"
+        )

@@ -23,6 +23,8 @@ class Updates(Observer):
     ``half_weight_share``     trainable weights that the optimizer holds in a 16-bit format, 0 to 1
     ``lost_weights_step``     first sampled step that began with weights that are not finite, 0 if none did
     ``half_state_share``      optimizer state tensors (element-wise ones) in a 16-bit format, 0 to 1
+    ``flushed_moment_share``  of Adam's fp16 moments: elements whose second one is 0 although the first is not, so that
+                              the update divides by eps alone, 0 to 1; the largest sample; 0 without such moments
     """
 
     def __init__(self) -> None:
@@ -32,6 +34,8 @@ class Updates(Observer):
         self.history: list[dict[str, Any]] = []
         self.optimizers: list[Optimizer] = []
         self.lost_step = 0
+        self.flushed: list[tuple[Tensor, int]] = []
+        self.flushed_share = 0.0
 
     def on_optimizer_step(self, optimizer: Optimizer) -> None:
         """Keep some weights, with whether their gradient is non-zero."""
@@ -51,6 +55,10 @@ class Updates(Observer):
             counts = [stalled, torch.count_nonzero(moving)]
             self.current.append((half, torch.stack([*counts, count_nonfinite(old)])))
         self.before = []
+        moments = fp16_moments(optimizer)
+        if moments:
+            first, second = (picked(tensors) for tensors in zip(*moments, strict=True))
+            self.flushed.append((torch.count_nonzero((second == 0) & (first != 0)), second.numel()))
 
     def on_attempt_end(self, step: int) -> None:
         """Keep the sample of this attempt."""
@@ -71,6 +79,8 @@ class Updates(Observer):
             sample |= {"stalled_half_share": half_stalled / half_moving} if half_moving else {}
             new.append(sample)
         self.pending = []
+        self.flushed_share = max([self.flushed_share, *(float(count) / of for count, of in self.flushed)])
+        self.flushed = []
         self.history += new
         return new
 
@@ -84,6 +94,7 @@ class Updates(Observer):
             "half_weight_share": half_share(weights),
             "lost_weights_step": self.lost_step,
             "half_state_share": half_share(list(self._state_tensors())),
+            "flushed_moment_share": self.flushed_share,
             "weight_dtypes": ",".join(sorted({str(p.dtype).removeprefix("torch.") for p in weights})),
         }
 
@@ -91,6 +102,16 @@ class Updates(Observer):
         for optimizer in self.optimizers:
             for state in optimizer.state.values():
                 yield from (v for v in state.values() if isinstance(v, Tensor) and v.numel() > 1)
+
+
+def fp16_moments(optimizer: Optimizer) -> list[tuple[Tensor, Tensor]]:
+    """Return Adam's first and second moments of each parameter for which both are kept in fp16."""
+    pairs = [(state.get("exp_avg"), state.get("exp_avg_sq")) for state in optimizer.state.values()]
+    return [
+        (first, second)
+        for first, second in pairs
+        if isinstance(first, Tensor) and isinstance(second, Tensor) and first.dtype == second.dtype == torch.float16
+    ]
 
 
 def moving_weights(optimizer: Optimizer) -> Iterator[Tensor]:

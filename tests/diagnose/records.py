@@ -27,6 +27,8 @@ HEALTHY: dict[str, Any] = {
     "partial_grad_share": 0.0,
     "stalled_half_share": 0.0,
     "half_weight_share": 0.0,
+    "half_state_share": 0.0,
+    "flushed_moment_share": 0.0,
     "weight_dtypes": "float32",
     "lost_weights_step": 0,
     "nonfinite_loss_share": 0.0,

@@ -150,3 +150,14 @@ def test_findings_are_ranked_by_confidence() -> None:
     result = diagnose(Observations(run, run_of()))
     assert [finding.cause for finding in result.findings] == ["clip_before_unscale", "scheduler_on_skipped_steps"]
     assert isinstance(result.findings[0], Finding)
+
+
+@pytest.mark.parametrize(
+    ("flushed", "lost_step", "found"), [(0.5, 5, True), (0.5, 0, False), (0.009, 5, False), (0.01, 1, True)]
+)
+def test_a_division_by_zero_needs_both_its_signs(flushed: float, lost_step: int, found: bool) -> None:
+    """A larger eps makes flushed moments harmless, and weights can be lost for another reason."""
+    half = {"half_weight_share": 1.0, "half_state_share": 1.0, "weight_dtypes": "float16"}
+    run = run_of(half | {"flushed_moment_share": flushed, "lost_weights_step": lost_step})
+    causes = [finding.cause for finding in diagnose(Observations(run, run_of())).findings]
+    assert ("low_precision_weights" in causes) == found

@@ -39,6 +39,7 @@ CANNOT = {
 FOUND: dict[tuple[str, ...], tuple[str, tuple[str, ...]]] = {
     ("loaded_in_bf16", "one_layer_in_bf16"): ("low_precision_weights", ("bf16", "fp16")),
     ("cast_with_its_inputs",): ("low_precision_weights", PRECISIONS),
+    ("cast_to_half",): ("low_precision_weights", ("fp32", "bf16")),
     ("unscaled_residual_sums", "a_big_constant", "a_mask_of_1e9"): ("fp16_activation_overflow", ("fp16",)),
     ("exp_by_hand", "squares_in_the_loss", "squares_that_overflow"): ("fp16_activation_overflow", ("fp16",)),
     ("loss_summed_before_the_mean", "norm_that_overflows"): ("low_precision_reduction", ("fp16",)),
@@ -120,6 +121,14 @@ def test_the_same_code_is_no_fault_where_the_format_holds_it(name: str, precisio
     """What leaves the range of fp16 is fine in bf16, and what bf16 cannot count is fine in fp32."""
     result = diagnosed(store, faulty, name, precision)
     assert [(finding.cause, finding.summary) for finding in result.findings] == []
+
+
+def test_half_weights_under_a_loss_scaler_are_refused(store: RunStore) -> None:
+    """Torch cannot unscale gradients in fp16; the run says so before its first step, in one sentence."""
+    run = store.get(spec_of(faulty, "cast_to_half", "fp16"))
+    assert run.state == "refused"
+    assert "trainable weights are float16" in run.message
+    assert "drop .half()" in run.message
 
 
 def test_every_faulty_workload_is_asked_for() -> None:

@@ -116,3 +116,19 @@ def test_samples_carry_their_step() -> None:
             step_with(optimizer, [1])
         samples = attachment.read()
     assert samples == [{"step": step, "stalled_update_share": 0.0} for step in FIRST_SAMPLES[:2]]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "grads", "share"),
+    [
+        (torch.float16, [1e-4, 1.0], 0.5),
+        (torch.float16, [1e-2, 1.0], 0.0),
+        (torch.float16, [0.0, 1.0], 0.0),
+        (BF16, [1e-4, 1.0], 0.0),
+        (torch.float32, [1e-4, 1.0], 0.0),
+    ],
+)
+def test_second_moments_that_are_flushed_to_zero(dtype: torch.dtype, grads: list[float], share: float) -> None:
+    """0.001 * 1e-4**2 is below 6e-8, the smallest number of fp16 (case A10); the first moment of 1e-5 is not."""
+    optimizer = torch.optim.AdamW([weight(1, 1, dtype=dtype)], lr=1e-3)
+    assert seen(Updates(), lambda: step_with(optimizer, grads))["flushed_moment_share"] == share

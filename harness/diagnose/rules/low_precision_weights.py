@@ -1,4 +1,4 @@
-"""Weights held in 16 bits without fp32 master weights, whose updates round away."""
+"""Weights or optimizer state held in 16 bits without fp32 master weights: updates round away, or divide by zero."""
 
 from __future__ import annotations
 
@@ -10,13 +10,25 @@ BOUND = 0.30
 """Measured: 0.8 to 0.99 in pure bf16 at usual learning rates against below 0.001 with fp32 weights."""
 
 
+ACTION = (
+    "Keep the weights and the optimizer state in fp32 (drop model.bfloat16() or .half()) and compute under autocast."
+)
+
+FLUSHED = 0.01
+"""Share of the moments from which a division by zero is no accident; 0 in fp32 and bf16, whose range holds the squares.
+Measured: 0.73 for the digits perceptron held in fp16, whose weights are not finite after the first step."""
+
+
 def possible(observations: Observations) -> bool:
-    """Some trainable weights are in a 16-bit format."""
-    return (observations.number("half_weight_share") or 0.0) > 0.0
+    """Some trainable weights, or the optimizer's state, are in a 16-bit format."""
+    return any((observations.number(name) or 0.0) > 0.0 for name in ("half_weight_share", "half_state_share"))
 
 
 def judge(observations: Observations) -> Finding | None:
-    """Look at the 16-bit weights that a step left unchanged although their gradient is not zero."""
+    """Look at the updates that are lost: those that round away, and those that divide by a square that did."""
+    flushed = observations.at_least("flushed_moment_share", FLUSHED)
+    if flushed and observations.at_least("lost_weights_step", 1):
+        return _divided_by_nothing(observations)
     if not observations.at_least("stalled_half_share", BOUND):
         return None
     share = observations.number("stalled_half_share") or 0.0
@@ -34,13 +46,35 @@ def judge(observations: Observations) -> Finding | None:
             observations.evidence("weight_dtypes", "bfloat16 or float16"),
         ],
         confirm="Run once with a ten times larger learning rate: the stalled share must fall clearly.",
-        action=(
-            "Keep the weights and the optimizer state in fp32 (drop model.bfloat16() or .half()) and compute "
-            "under autocast."
+        action=ACTION,
+    )
+
+
+def _divided_by_nothing(observations: Observations) -> Finding:
+    share = observations.number("flushed_moment_share") or 0.0
+    return Finding(
+        category="precision",
+        cause="low_precision_weights",
+        confidence=0.95,
+        summary=(
+            f"Adam keeps its moments in float16: in {share:.0%} of them the squared gradient is below the smallest "
+            "number of the format, and so is its eps of 1e-8, so the update divides by zero and the weights are "
+            f"not finite from step {observations.number('lost_weights_step'):.0f} on."
         ),
+        evidence=[
+            observations.evidence("flushed_moment_share", f">= {FLUSHED}"),
+            observations.evidence("lost_weights_step", "0 (never)"),
+            observations.evidence("half_state_share", "0"),
+        ],
+        confirm="Run once with eps=1e-4, which float16 can hold: the weights must stay finite.",
+        action=ACTION,
     )
 
 
 RULE = Rule(
-    category="precision", applies=possible, gate=("half_weight_share",), needs=("stalled_half_share",), judge=judge
+    category="precision",
+    applies=possible,
+    gate=("half_weight_share", "half_state_share"),
+    needs=("stalled_half_share",),
+    judge=judge,
 )

@@ -52,6 +52,11 @@ def cast_with_its_inputs() -> Workload:
     return workload(InFormat(perceptron(), torch.bfloat16))
 
 
+def cast_to_half() -> Workload:
+    """All in fp16, where neither small squared gradients nor Adam's eps exist."""
+    return workload(InFormat(perceptron(), torch.float16))
+
+
 def one_layer_in_bf16() -> Workload:
     """Most of the weights are in one layer, and that is in bf16."""
     model = perceptron(width=64)

@@ -7,11 +7,11 @@ import math
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from harness.config import RunOptions, RunSpec, digest
-from harness.devices.leases import lease
+from harness.devices.leases import LeaseKind, lease
 from harness.launch import close_server
 from harness.launch import run as launch
 from harness.runs import Run, read_run
@@ -28,6 +28,8 @@ class RunStore:
         self.options = options or RunOptions()
         self.limit_s = limit_s
         """Seconds after which a run is killed."""
+        self.held: list[str] = []
+        """What the GPUs are called that are held for several runs."""
 
     def get(self, spec: RunSpec, repeat: int = 0) -> Run:
         """Return the run of a spec, executing it when nobody has; ``repeat`` asks for another execution."""
@@ -47,12 +49,27 @@ class RunStore:
         folder = self.folder / digest(spec)
         return read_run(folder) if (folder / "done").exists() else None
 
+    @contextmanager
+    def alone(self, kind: LeaseKind, count: int) -> Iterator[None]:
+        """Hold devices over several runs, so that all are measured on the same ones and nobody comes in between."""
+        with lease(count, kind, LEASE_WAIT_S) as names:
+            self.held = names
+            try:
+                yield
+            finally:
+                self.held = []
+
+    @staticmethod
+    def has_lease(spec: RunSpec) -> bool:
+        """Tell whether a run has its device to itself; on the CPU as many run side by side as there are cores."""
+        return spec.device == "cuda"
+
     def _launched(self, spec: RunSpec, folder: Path) -> Run:
         """Execute a run; one on GPUs holds a lease on them, so that nobody else measures there."""
-        if spec.device != "cuda":
+        if not self.has_lease(spec):
             return launch(spec, folder, self.options, limit_s=self.limit_s)
-        with lease(spec.devices, "cuda", LEASE_WAIT_S) as names:
-            environment = {"CUDA_VISIBLE_DEVICES": ",".join(names)}
+        with nullcontext(self.held) if self.held else lease(spec.devices, "cuda", LEASE_WAIT_S) as names:
+            environment = {"CUDA_VISIBLE_DEVICES": ",".join(names[: spec.devices])}
             return launch(spec, folder, self.options, environment=environment, limit_s=self.limit_s)
 
     @contextmanager

@@ -6,7 +6,7 @@ must not wait for the device in a step: what they gather stays a tensor until ``
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -100,7 +100,7 @@ def dense(grad: Tensor) -> Tensor:
     return grad.detach().coalesce().values()
 
 
-def picked(tensors: list[Tensor]) -> Tensor:
+def picked(tensors: Sequence[Tensor]) -> Tensor:
     """Return at most about ELEMENTS elements of all tensors as one vector, a copy: one concatenation, few kernels."""
     if not tensors:
         return torch.zeros(0)

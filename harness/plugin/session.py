@@ -78,13 +78,11 @@ class ExamSession:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Skip what needs a GPU where there is none, and let ``--dist loadgroup`` keep an incident on one worker."""
+        """Skip what needs a GPU where there is none."""
         for item in items:
             item.stash[CHECK], item.stash[OUTCOME] = planned(item), None
             if item.get_closest_marker("gpu") and self.options.why_no_gpu:
                 item.add_marker(pytest.mark.skip(reason=self.options.why_no_gpu))
-            if self.is_parallel:
-                item.add_marker(pytest.mark.xdist_group(item.stash[CHECK].cause))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:

@@ -96,6 +96,7 @@ def _view(role: str, label: str, spec: RunSpec, store: RunStore) -> Iterator[mod
         metric_goal="min" if run.start.get("goal") == "min" else "max",
         step_time_s=run.value("step_time_s"),
         throughput=run.value("throughput"),
+        is_timed=store.has_lease(spec),
         unit=str(run.summary.get("unit", "samples/s")),
         peak_memory_bytes=int(peak) if peak is not None else None,
         loss=_series(run, "step", "loss"),

@@ -51,6 +51,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     metric_goal: Literal["max", "min"] = "max"
     step_time_s: float | None = None
     throughput: float | None = None
+    is_timed: bool = True
+    """Whether it had its device to itself: otherwise its times tell roughly how fast it was, and no more."""
     unit: str = "samples/s"
     peak_memory_bytes: int | None = None
     loss: Series = []

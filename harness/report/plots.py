@@ -134,6 +134,10 @@ def _at_steps(points: Series, steps: list[int]) -> list[tuple[int, float]]:
     return [(step, max((p for p in known if p[0] <= step), default=known[0])[1]) for step in thinned]
 
 
+UNTIMED = "Other runs used the machine at the same time: a speed is measured by gpu-exam compare."
+"""What a reader must know of times that are no timings."""
+
+
 def _speed_against_quality(canvas: Canvas) -> Plot | None:
     reference = next((run for run in canvas.runs if run.role == "reference"), None)
     dots = {} if reference is None else _ratios(canvas.runs, reference)
@@ -149,6 +153,8 @@ def _speed_against_quality(canvas: Canvas) -> Plot | None:
     axes.axvline(1.0, color=marks.INK, linewidth=0.6, linestyle=(0, (3, 3)))
     text = "; ".join(f"{_name(canvas, p)}: {number(x)} times, metric {number(y)}" for p, (x, y) in dots.items())
     note = "The dashed line is the speed of the reference."
+    if not all(run.is_timed for run in canvas.runs):
+        note += f" {UNTIMED}"
     return _finish(canvas, figure, "Speed against quality", f"Speed against quality. {text}.", note)
 
 

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from harness.report import marks
 from harness.report.model import Check, Incident, Results, RunView
 from harness.report.outcomes import INVARIANTS, Tally
-from harness.report.plots import Canvas, Plot, draw_all
+from harness.report.plots import UNTIMED, Canvas, Plot, draw_all
 from harness.report.words import measure, measures, number, slug, uniquely
 
 TITLES = {
@@ -69,6 +69,8 @@ class Section:
     commands: list[tuple[str, str]]
     """(whose, command); each command once."""
     plots: list[Plot]
+    untimed: str
+    """Said below the runs when their times are no timings."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +160,7 @@ def _section(anchor: str, place: Place, checks: list[Check], incident: Incident 
         runs=[_run_row(index, run) for index, run in enumerate(runs)],
         commands=_commands(ordered, runs),
         plots=draw_all(Canvas(runs, place[3], prefix)),
+        untimed="" if all(run.is_timed for run in runs) else UNTIMED,
     )
 
 

@@ -117,21 +117,27 @@ def test_who_asks_meanwhile_waits(launcher: Launcher, tmp_path: Path) -> None:
     assert (len(found), len(launcher.launched)) == (3, 1)
 
 
-def test_a_gpu_run_holds_a_lease(launcher: Launcher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its devices come from the lease; a run on the CPU needs none."""
-    held: list[tuple[Any, ...]] = []
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """Return what was leased and released; every lease gives two GPUs."""
+    seen: list[tuple[Any, ...]] = []
 
     class Lease:
         def __init__(self, *wanted: Any) -> None:
-            held.append(wanted)
+            seen.append(wanted)
 
         def __enter__(self) -> list[str]:
             return ["GPU-a", "GPU-b"]
 
         def __exit__(self, *_: object) -> None:
-            held.append(("released",))
+            seen.append(("released",))
 
     monkeypatch.setattr(module, "lease", Lease)
+    return seen
+
+
+def test_a_gpu_run_holds_a_lease(launcher: Launcher, tmp_path: Path, held: list[tuple[Any, ...]]) -> None:
+    """Its devices come from the lease; a run on the CPU needs none."""
     store = RunStore(tmp_path)
     store.get(tiny(device="cuda", devices=2))
     store.get(tiny())
@@ -140,6 +146,20 @@ def test_a_gpu_run_holds_a_lease(launcher: Launcher, tmp_path: Path, monkeypatch
         {"environment": {"CUDA_VISIBLE_DEVICES": "GPU-a,GPU-b"}, "limit_s": math.inf},
         {"limit_s": math.inf},
     ]
+
+
+def test_runs_that_are_compared_share_one_lease(
+    launcher: Launcher, tmp_path: Path, held: list[tuple[Any, ...]]
+) -> None:
+    """All are measured on the same devices, and nobody else comes in between."""
+    store = RunStore(tmp_path)
+    with store.alone("cuda", 2):
+        store.get(tiny(device="cuda", devices=2))
+        store.get(tiny(device="cuda", devices=1))
+    assert held == [(2, "cuda", module.LEASE_WAIT_S), ("released",)]
+    visible = [given["environment"]["CUDA_VISIBLE_DEVICES"] for given in launcher.given]
+    assert visible == ["GPU-a,GPU-b", "GPU-a"]
+
 
 
 def test_prefetched_runs_are_there_when_asked_for(launcher: Launcher, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.plugin.folders import CONFTEST, Exam
 
-MODES = {"serial": [], "parallel": ["-n", "2"], "grouped": ["-n", "2", "--dist", "loadgroup"]}
+MODES = {"serial": [], "parallel": ["-n", "2"]}
 """How a session can be run; what it finds must not depend on it."""
 
 

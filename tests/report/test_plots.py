@@ -8,11 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from harness.report import marks, plots
 from harness.report.model import RunView, Series
-from harness.report.plots import Canvas, Plot, draw_all
+from harness.report.plots import UNTIMED, Canvas, Plot, draw_all
 from tests.report.incidents import buckets_incident, decay, run, scaling_incident, scheduler_incident
 from tests.report.tree import parse
 
@@ -31,6 +32,14 @@ def test_plots_of_an_incident_with_series_and_scale() -> None:
 def test_plots_without_series_show_speed_only() -> None:
     """Nothing is drawn of which there are no numbers."""
     assert list(draw(*buckets_incident().runs)) == ["Speed against quality"]
+
+
+@pytest.mark.parametrize("is_timed", [True, False])
+def test_times_that_are_no_timings_say_so(is_timed: bool) -> None:
+    """Runs side by side on shared cores give a rough speed, and the plot tells."""
+    runs = [msgspec.structs.replace(run, is_timed=is_timed) for run in buckets_incident().runs]
+    plot = draw(*runs)["Speed against quality"]
+    assert (UNTIMED in plot.caption) == (not is_timed)
 
 
 ALONE = run("suspect", "a", "fp16", 0.5, 10.0)

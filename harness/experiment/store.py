@@ -33,7 +33,7 @@ class RunStore:
 
     def get(self, spec: RunSpec, repeat: int = 0) -> Run:
         """Return the run of a spec, executing it when nobody has; ``repeat`` asks for another execution."""
-        folder = self.folder / (digest(spec) + (f"-{repeat}" if repeat else ""))
+        folder = self._folder(spec, repeat)
         done = folder / "done"
         with self._alone(folder):
             if done.exists():
@@ -44,9 +44,9 @@ class RunStore:
             done.touch()
             return run
 
-    def peek(self, spec: RunSpec) -> Run | None:
+    def peek(self, spec: RunSpec, repeat: int = 0) -> Run | None:
         """Return the run of a spec when it has been executed, without executing it."""
-        folder = self.folder / digest(spec)
+        folder = self._folder(spec, repeat)
         return read_run(folder) if (folder / "done").exists() else None
 
     @contextmanager
@@ -71,6 +71,9 @@ class RunStore:
         with nullcontext(self.held) if self.held else lease(spec.devices, "cuda", LEASE_WAIT_S) as names:
             environment = {"CUDA_VISIBLE_DEVICES": ",".join(names[: spec.devices])}
             return launch(spec, folder, self.options, environment=environment, limit_s=self.limit_s)
+
+    def _folder(self, spec: RunSpec, repeat: int) -> Path:
+        return self.folder / (digest(spec) + (f"-{repeat}" if repeat else ""))
 
     @contextmanager
     def _alone(self, folder: Path) -> Iterator[None]:

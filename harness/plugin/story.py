@@ -76,11 +76,11 @@ def _runs(incident: Incident, store: RunStore) -> Iterator[model.RunView]:
     yield from _view("suspect", "as reported", incident.suspect_spec, store)
     for role, changes in (("confirm", [key.confirm]), ("remedy", key.remedies), ("cheat", key.cheats)):
         for change in changes:
-            yield from _view(role, _label(change), incident.spec_after(change), store)
+            yield from _view(role, _label(change), incident.spec_after(change), store, incident.repeat_of(change))
 
 
-def _view(role: str, label: str, spec: RunSpec, store: RunStore) -> Iterator[model.RunView]:
-    run = store.peek(spec)
+def _view(role: str, label: str, spec: RunSpec, store: RunStore, repeat: int = 0) -> Iterator[model.RunView]:
+    run = store.peek(spec, repeat)
     if run is None:
         return
     peak = run.value("peak_memory_bytes")

@@ -104,6 +104,17 @@ def test_peek_never_runs_anything(launcher: Launcher, tmp_path: Path) -> None:
     assert (found.state, len(launcher.launched)) == ("completed", 1)
 
 
+def test_a_peek_tells_the_executions_of_a_spec_apart(launcher: Launcher, tmp_path: Path) -> None:
+    """The second execution is not shown as the first."""
+    store = RunStore(tmp_path)
+    store.get(tiny())
+    assert store.peek(tiny(), repeat=1) is None
+    again = store.get(tiny(), repeat=1)
+    seen = store.peek(tiny(), repeat=1)
+    assert seen is not None
+    assert seen.folder == again.folder != store.get(tiny()).folder
+
+
 def test_who_asks_meanwhile_waits(launcher: Launcher, tmp_path: Path) -> None:
     """Two threads that ask for the same run get the same one."""
     launcher.gate = threading.Event()
@@ -159,7 +170,6 @@ def test_runs_that_are_compared_share_one_lease(
     assert held == [(2, "cuda", module.LEASE_WAIT_S), ("released",)]
     visible = [given["environment"]["CUDA_VISIBLE_DEVICES"] for given in launcher.given]
     assert visible == ["GPU-a,GPU-b", "GPU-a"]
-
 
 
 def test_prefetched_runs_are_there_when_asked_for(launcher: Launcher, tmp_path: Path) -> None:

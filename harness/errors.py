@@ -5,7 +5,7 @@
     |   `-- WorkloadError   2  a user's workload lacks a part, or a part misbehaves
     |-- NotComparable       2  two runs differ in more than the declared part
     |-- EvidenceError       2  an evidence file is broken or was changed
-    |-- DeviceError         1  a device is absent, busy or sick
+    |-- DeviceError         2  a device is absent, busy or sick: the run is refused
     `-- LaunchError         1  a process could not be started or watched
 
 The message is one sentence that a user reads without a traceback. Anything else that is raised
@@ -51,7 +51,9 @@ class EvidenceError(HarnessError):
 
 
 class DeviceError(HarnessError):
-    """A device is absent, busy, or fails its checks."""
+    """A device is absent, busy, or fails its checks: nothing was run."""
+
+    exit_code = 2
 
 
 class LaunchError(HarnessError):

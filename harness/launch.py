@@ -7,31 +7,20 @@ the whole process tree of a run that is late or has lost a rank, and reads the r
 from __future__ import annotations
 
 import atexit
-import contextlib
-import json
 import math
-import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
-from queue import Empty, Queue
-from typing import Any
 
 import msgspec
 
 from harness.config import RunOptions, RunSpec
 from harness.errors import LaunchError, UsageError
+from harness.fork_client import START_LIMIT_S, Server, caller_environment
+from harness.processes import kill_group
 from harness.runs import LATE, STOPPED, Run, read_run, write_exits
-
-START_LIMIT_S = 120.0
-"""Importing torch takes 2 to 5 s; on a cold network disk it was seen to take over a minute."""
-
-SERVER_ENDED: dict[str, Any] = {"event": "ended", "code": None}
-"""The last answer to everybody who still waits."""
 
 PEER_GRACE_S = 10.0
 """After one rank has died the others get this long to notice and to flush, then they are killed."""
@@ -58,109 +47,13 @@ def run(
     folder = _empty(folder.resolve())
     job = _Job(server(), spec, options, folder, echo)
     try:
-        job.start(_caller_environment() | (environment or {}))
+        job.start(caller_environment() | (environment or {}))
         own = options.time_limit_s * 1.5 + PEER_GRACE_S if options.time_limit_s else math.inf
         job.wait(min(own, limit_s))
     finally:
         job.kill()
     write_exits(folder, job.exits)
     return read_run(folder, job.exits)
-
-
-class Server:
-    """The client side of the fork server."""
-
-    def __init__(self) -> None:
-        reader, writer = os.pipe()
-        self.owner = os.getpid()
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "harness.engine.forkserver", str(writer)],
-            stdin=subprocess.PIPE,
-            pass_fds=[writer],
-            env=_caller_environment(),
-            # A terminal's Ctrl-C must reach us alone: we then stop the ranks, which flush their records.
-            start_new_session=True,
-        )
-        os.close(writer)
-        self.answers = os.fdopen(reader)
-        self.lock = threading.Lock()
-        self.waiting: dict[str, Queue[dict[str, Any]]] = {"": Queue()}
-        self.count = 0
-        self.ended = False
-        self.listener = threading.Thread(target=self._listen, name="fork-server-answers", daemon=True)
-        self.listener.start()
-        self._await_ready()
-
-    @property
-    def alive(self) -> bool:
-        """Whether it can start another run for this process."""
-        return self.process.poll() is None and self.owner == os.getpid()
-
-    def _await_ready(self) -> None:
-        ready = False
-        try:
-            ready = self.receive("", START_LIMIT_S).get("event") == "ready"
-        finally:
-            if not ready:  # whatever interrupted the start, nobody would use what was started
-                self.process.kill()
-                self.close()
-        if not ready:
-            raise LaunchError(f"the fork server did not start (exit code {self.process.returncode})")
-
-    def request(self, message: dict[str, Any]) -> str:
-        """Ask for one process; return the id under which its answers come."""
-        with self.lock:
-            self.count += 1
-            key = str(self.count)
-            self.waiting[key] = Queue()
-            if self.ended:
-                raise LaunchError(f"the fork server is gone (exit code {self.process.poll()})")
-            assert self.process.stdin is not None
-            try:
-                self.process.stdin.write((json.dumps(message | {"id": key}) + "\n").encode())
-                self.process.stdin.flush()
-            except OSError as error:
-                raise LaunchError(f"the fork server is gone (exit code {self.process.poll()})") from error
-        return key
-
-    def receive(self, key: str, limit_s: float) -> dict[str, Any]:
-        """Return the next answer, or an empty one when the limit passes."""
-        try:
-            return self.waiting[key].get(timeout=min(max(0.0, limit_s), threading.TIMEOUT_MAX))
-        except Empty:
-            return {}
-
-    def forget(self, key: str) -> None:
-        """Drop the answers of a process that is done with."""
-        with self.lock:
-            self.waiting.pop(key, None)
-
-    def close(self) -> None:
-        """End the server; it kills what still runs."""
-        if self.process.stdin is not None:
-            with contextlib.suppress(OSError):
-                self.process.stdin.close()
-        try:
-            self.process.wait(5)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self.listener.join(5)
-
-    def _listen(self) -> None:
-        with self.answers:
-            for line in self.answers:
-                message = json.loads(line)
-                waiting = self.waiting.get(message.get("id", ""))
-                if waiting is not None:
-                    waiting.put(message)
-                elif message.get("event") == "started":
-                    # Whoever asked for it has given up meanwhile.
-                    _kill_group(message["pid"], signal.SIGKILL)
-        with self.lock:
-            self.ended = True
-            for queue in self.waiting.values():
-                queue.put(SERVER_ENDED)
 
 
 class _Job:
@@ -218,15 +111,12 @@ class _Job:
         for sent, grace in ((signal.SIGTERM, 2.0), (signal.SIGKILL, 2.0)):
             left = [rank for rank in self.pids if rank not in self.ended]
             for rank in left:
-                self._signal(rank, sent)
+                kill_group(self.pids[rank], sent)
             for rank in left:
                 if self.server.receive(self.keys[rank], grace):
                     self.ended.add(rank)
         for key in self.keys.values():
             self.server.forget(key)
-
-    def _signal(self, rank: int, sent: signal.Signals) -> None:
-        _kill_group(self.pids[rank], sent)
 
     def _stop(self, limit_s: float) -> None:
         # A rank that ended well cannot be why the others have not ended.
@@ -239,7 +129,7 @@ class _Job:
         if code is None:
             self.exits[rank] = "the fork server died"
             # Nobody else is left who would kill what the rank has started.
-            self._signal(rank, signal.SIGKILL)
+            kill_group(self.pids[rank])
         elif code < 0:
             self.exits[rank] = f"signal {-code} ({signal.Signals(-code).name})"
         elif code:
@@ -267,11 +157,6 @@ def close_server() -> None:
         _current.pop().close()
 
 
-def _kill_group(pid: int, sent: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, sent)
-
-
 def _torchrun_variables(rank: int, world_size: int, port: int) -> dict[str, str]:
     return {
         "RANK": str(rank),
@@ -281,11 +166,6 @@ def _torchrun_variables(rank: int, world_size: int, port: int) -> dict[str, str]
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
     }
-
-
-def _caller_environment() -> dict[str, str]:
-    """Return the environment of this process, in which the harness can be imported."""
-    return os.environ | {"PYTHONPATH": os.pathsep.join([_root(), *_inherited_path()])}
 
 
 def _empty(folder: Path) -> Path:
@@ -304,11 +184,3 @@ def _free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def _root() -> str:
-    return str(Path(__file__).resolve().parent.parent)
-
-
-def _inherited_path() -> list[str]:
-    return [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Generic, TypeVar, cast
@@ -34,7 +35,9 @@ class Registry(Generic[T]):
     def load(self, name: str) -> T:
         """Import and return one plug-in; an unknown name is a UsageError that lists what is there."""
         if name not in self.names():
-            raise UsageError(f"unknown {self.kind} {name!r}{self._hint(name)}; there are: {', '.join(self.names())}")
+            raise UsageError(
+                f"unknown {self.kind} {name!r}{did_you_mean(name, self.names())}; there are: {', '.join(self.names())}"
+            )
         module = importlib.import_module(f"{self.package}.{name}")
         return cast("T", getattr(module, self.attribute))
 
@@ -42,6 +45,8 @@ class Registry(Generic[T]):
         """Import and return every plug-in, by name."""
         return {name: self.load(name) for name in self.names()}
 
-    def _hint(self, name: str) -> str:
-        close = get_close_matches(name, self.names(), n=1)
-        return f" (did you mean {close[0]!r}?)" if close else ""
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """Return a question about the known name that is nearest to what was given; empty when none is near."""
+    close = get_close_matches(given, list(known), n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""

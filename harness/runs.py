@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -38,6 +39,9 @@ LATE = "no end within"
 
 MAX_RANKS = 100_000
 """No training is known with more ranks; a record that claims more is broken."""
+
+SMALLEST_METRIC = 1e-12
+"""A metric of exactly zero is taken for this size when another one is related to it."""
 
 Record = dict[str, Any]
 
@@ -130,9 +134,9 @@ class Run:
 
     @cached_property
     def summary(self) -> Record:
-        """The observations over the whole run of the lowest rank."""
-        found = self.ranks[0].last("end").get("summary") if self.ranks else None
-        return found if isinstance(found, dict) else {}
+        """The observations over the whole run of the lowest rank; of a process that was killed, the last it kept."""
+        ends = [self.ranks[0].last(event).get("summary") for event in ("end", "so_far")] if self.ranks else []
+        return next((found for found in ends if isinstance(found, dict)), {})
 
     def value(self, name: str) -> float | None:
         """Return one number of the summary; inf and nan are numbers, anything else is None."""
@@ -143,6 +147,20 @@ class Run:
         found = self.ranks[0].of(event) if self.ranks else []
         points = ((record.get("step"), number(record.get(name))) for record in found)
         return [(step, value) for step, value in points if isinstance(step, int) and value is not None]
+
+
+def relative_loss(mine: float | None, theirs: float | None, goal: object) -> float | None:
+    """Return how much worse a metric is than another one, relative to that: 0.02 is two per cent, negative is better.
+
+    ``goal`` is the recorded one: ``min`` or anything else for ``max``. Inf when ``mine`` is no finite number, None when
+    one of them is unknown or ``theirs`` is NaN, for then there is nothing to compare with.
+    """
+    if mine is None or theirs is None or math.isnan(theirs):
+        return None
+    if not math.isfinite(mine):
+        return math.inf
+    sign = -1.0 if goal == "min" else 1.0
+    return sign * (theirs - mine) / max(abs(theirs), SMALLEST_METRIC)
 
 
 def read_run(folder: Path, exits: dict[int, str] | None = None) -> Run:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 import yaml
+from yaml.reader import ReaderError
 
 from harness.errors import UsageError
 
@@ -36,6 +37,35 @@ without its hexadecimal and octal numbers. YAML 1.1 reads ``no`` as false, ``1:3
 text."""
 
 
+PLAIN_WORDS = (
+    (
+        "mapping values are not allowed here",
+        "a ': ' that is not expected; names begin in one column, and a text that holds ': ' is put into quotes",
+    ),
+    (r"expected ',' or '\]'", "the list that '[' opens is not closed; ',' or ']' is expected"),
+    (r"expected ',' or '\}'", "the mapping that '{' opens is not closed; ',' or '}' is expected"),
+    ("found unexpected end of stream", "the text that this quote opens is not closed; the same quote is expected"),
+    ("could not find expected ':'", "a name without a value; 'name: value' is expected"),
+    (
+        "expected <block end>",
+        "this does not belong to what is before it; the names of one level begin in the same column",
+    ),
+    ("expected the node content", "no value; 'name: value' is expected"),
+    (r"found character '\\t'", "a tab; spaces are expected"),
+    (
+        "found character (.*) that cannot start",
+        r"\1 cannot begin a value; a text that begins with it is put into quotes",
+    ),
+    ("found unknown escape character '(.*)'", r"\\\1 means nothing; a backslash in double quotes is written twice"),
+    ("but found another document", "'---' begins a second document; one is expected"),
+    (".*tag 'tag:yaml.org,2002:merge'", "'<<' is not accepted; all names are expected to be written out"),
+)
+"""How a problem that the parser reports begins, and the same in the words of somebody who writes a file."""
+
+OPENED = ("flow sequence", "flow mapping", "quoted scalar", "simple key")
+"""What is reported where it goes wrong, but has to be put right where it begins."""
+
+
 class _PlainLoader(yaml.SafeLoader):
     """SafeLoader without aliases, without silently overwritten keys, and with the plain scalars of ``SCALARS``."""
 
@@ -43,6 +73,10 @@ class _PlainLoader(yaml.SafeLoader):
         if self.check_event(yaml.AliasEvent):
             event = self.peek_event()
             raise yaml.MarkedYAMLError(None, None, "anchors and aliases are not accepted", event.start_mark)
+        event = self.peek_event()
+        if getattr(event, "tag", None):
+            problem = f"the tag {event.tag!r} is not accepted; plain values are expected"
+            raise yaml.MarkedYAMLError(None, None, problem, event.start_mark)
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -75,7 +109,7 @@ def parse_yaml(text: str, where: str) -> Any:
     try:
         return yaml.load(text, _PlainLoader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UsageError(f"{where}: not a YAML file that is accepted: {_one_line(error)}") from error
+        raise UsageError(f"{where}: not a YAML file that is accepted: {_in_plain_words(error, text)}") from error
 
 
 def typed(data: Any, kind: type[T], where: str, *, strict: bool = True) -> T:
@@ -108,7 +142,27 @@ def _sentence(message: str) -> str:
     return f"{place}: {text}" if place else text
 
 
-def _one_line(error: Exception) -> str:
+def _in_plain_words(error: Exception, text: str) -> str:
+    """Say where the text is wrong, and what is expected there."""
     if isinstance(error, RecursionError):
         return "nested too deeply"
-    return " ".join(str(error).split())
+    if isinstance(error, ReaderError):
+        before = text[: error.position]
+        place = f"line {before.count(chr(10)) + 1}, column {len(before) - before.rfind(chr(10))}"
+        return f"{place}: the character {chr(error.character)!a}; printable text is expected"
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem:
+        return f"{_place(error)}{_plain(error.problem)}"
+    return "a number has too many digits"
+
+
+def _place(error: yaml.MarkedYAMLError) -> str:
+    begins = error.context_mark and (error.context or "").endswith(OPENED)
+    mark = error.context_mark if begins else error.problem_mark
+    return f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+
+
+def _plain(problem: str) -> str:
+    for told, plain in PLAIN_WORDS:
+        if found := re.match(told, problem):
+            return found.expand(plain)
+    return " ".join(problem.split())

@@ -6,6 +6,7 @@ import fcntl
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -131,6 +132,19 @@ def finished(*words: str, **more: Any) -> tuple[int, str, str]:
     started = process(*words, **more)
     output, complaints = started.communicate(timeout=LIMIT_S)
     return started.returncode, output, complaints
+
+
+def gone(pid: int) -> bool:
+    """Tell whether a process has ended, within five seconds."""
+    for _ in range(500):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.01)
+    return False
 
 
 def train_words(out: Path, **parts: Any) -> list[str]:

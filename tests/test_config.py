@@ -149,7 +149,7 @@ def test_wrong_flag_is_refused_with_what_is_accepted(words: tuple[str, ...], sai
         ("precision: no", "precision: got 'no', accepted are fp32, tf32, bf16, fp16"),
         ("log_interval: 0", "log_interval: got 0, expected int >= 1"),
         ("resume: {a: " + "b" * 200 + "}", "resume: got {'a': 'bbb"),
-        ("steps: 5", "unknown field 'steps'; known are: augment, batch_size,"),
+        ("steps: 5", "unknown field 'steps' (did you mean 'max_steps'?); known are: augment, batch_size,"),
         ("max-steps: 5", "unknown field 'max-steps'"),
         ("config: other.yaml", "unknown field 'config'"),
         ("- lr", "expected fields of the run as 'name: value', got list"),

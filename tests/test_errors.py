@@ -16,7 +16,7 @@ from harness.errors import HarnessError, NotComparable
         ("WorkloadError", 2),
         ("NotComparable", 2),
         ("EvidenceError", 2),
-        ("DeviceError", 1),
+        ("DeviceError", 2),
         ("LaunchError", 1),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import shlex
 from pathlib import Path
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness.cli.main import COMMANDS
-from harness.config import RunSpec, add_run_flags
+from harness.cli.main import main as gpu_exam
+from harness.config import RunSpec, add_run_flags, spec_from_args
 from harness.launch import run
 from harness.observe.environment import PROJECT
 
@@ -49,12 +51,24 @@ def test_every_shown_command_exists(line: str) -> None:
 @pytest.mark.parametrize("line", [line for line in SHOWN if "train.py" in line and "--help" not in line])
 def test_every_shown_train_flag_exists(line: str) -> None:
     """Each train.py line of the README parses."""
-    import argparse
-
     parser = argparse.ArgumentParser(exit_on_error=False)
     add_run_flags(parser)
     words = shlex.split(line)
     parser.parse_args(words[words.index("train.py") + 1 :])
+
+
+def test_shown_runs_can_be_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two run folders of the comparison are those of the lines above it."""
+    monkeypatch.chdir(tmp_path)
+    [line] = [line for line in SHOWN if line.startswith("gpu-exam compare runs/")]
+    words = shlex.split(line)[1:]
+    for folder in words[1:]:
+        [made] = [shlex.split(line) for line in SHOWN if line.endswith(f"--out {folder}")]
+        flags = argparse.ArgumentParser()
+        add_run_flags(flags)
+        spec, options = spec_from_args(flags.parse_args([*made[2:], "--size", "tiny", "--max-steps", "10"]))
+        assert run(spec, Path(options.out), options).state == "completed"
+    assert gpu_exam(words) == 0
 
 
 @pytest.mark.parametrize("target", ["exam", "test", "check", "install", "gpu-check"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness.errors import UsageError
-from harness.runs import EXITS, LATE, LOST, MAX_LINE_BYTES, ORDER, STOPPED, Run, read_run, write_exits
+from harness.runs import EXITS, LATE, LOST, MAX_LINE_BYTES, ORDER, STOPPED, Run, read_run, relative_loss, write_exits
 
 Write = Callable[..., Run]
 
@@ -227,3 +228,25 @@ def test_last_output_is_the_end_of_a_long_log(written: Write, tmp_path: Path) ->
     message = written(DIED).message
     assert message.endswith("noise | last words")
     assert len(message) < 1600
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "goal", "expected"),
+    [
+        (0.8, 1.0, "max", 0.2),
+        (0.8, 1.0, "min", -0.2),
+        (-1.2, -1.0, None, 0.2),
+        (0.5, 0.0, "min", 0.5e12),
+        (math.nan, 1.0, "max", math.inf),
+        (-math.inf, math.inf, "max", math.inf),
+        (1.0, math.nan, "max", None),
+        (None, 1.0, "max", None),
+        (1.0, None, "min", None),
+    ],
+)
+def test_relative_loss_is_positive_when_the_metric_is_worse(
+    mine: float | None, theirs: float | None, goal: str | None, expected: float | None
+) -> None:
+    """Whatever the sign and the goal; no finite number is infinitely worse, and nothing to compare with is unknown."""
+    found = relative_loss(mine, theirs, goal)
+    assert found == (None if expected is None else pytest.approx(expected))

@@ -10,9 +10,10 @@ from typing import Any
 
 import msgspec
 
+from harness.cli.flags import Flags, whole
 from harness.cli.given import known_part, readable_run
 from harness.cli.terminal import say, table
-from harness.config import RunOptions, add_run_flags, argv, spec_from_args, with_absolute_paths
+from harness.config import RunOptions, add_run_flags, argv, changed, spec_from_args, with_absolute_paths
 from harness.devices.kinds import resolved
 from harness.errors import UsageError
 from harness.experiment.compare import Arm, Contrast, Spread, compare, compare_recorded, contrast, vary
@@ -26,10 +27,15 @@ from harness.observe.recorder import standard
 KEPT = ("val_metric", "loss")
 """Numbers of a run that another engineer must get again."""
 
+BETTER = {"max": " (higher is better)", "min": " (lower is better)"}
+"""Goal of a metric -> what it says to a reader of the table."""
+
+NOT_FINITE = "not finite"
+
 
 def run(words: list[str]) -> int:
     """Compare and print; return 0 when the comparison was carried out."""
-    args = parser().parse_args(words)
+    args = parser().read(words)
     part, values = vary(args.vary) if "=" in args.vary else (known_part(args.vary, "--vary"), [])
     if args.runs:
         if len(args.runs) != 2:
@@ -50,9 +56,9 @@ def run(words: list[str]) -> int:
     return 0
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Flags:
     """Return the command line of ``compare``."""
-    parser = argparse.ArgumentParser(
+    parser = Flags(
         prog="gpu-exam compare",
         usage="%(prog)s [RUN RUN] [--vary PART=VALUE,VALUE] [--repeats N] [--tolerance X] [--json] [FLAGS of train.py]",
         description="Vary one part of a run, everything else equal, or compare two run folders.",
@@ -64,7 +70,9 @@ def parser() -> argparse.ArgumentParser:
         metavar="PART=VALUE,VALUE",
         help="the part that differs and its values, the baseline first; with run folders the part alone",
     )
-    parser.add_argument("--repeats", type=_count, default=3, metavar="N", help="timed runs per value (default: 3)")
+    parser.add_argument(
+        "--repeats", type=whole(1, 100), default=3, metavar="N", help="timed runs per value (default: 3)"
+    )
     parser.add_argument(
         "--tolerance",
         type=_share,
@@ -87,8 +95,11 @@ def _measured(args: argparse.Namespace, part: str, values: list[str]) -> tuple[R
     out = Path(options.out or f"runs/{stamp}-compare-{part}").resolve()
     if (out / "evidence.jsonl").exists():
         raise UsageError(f"--out {out}: it already holds a comparison; name another folder")
+    base = resolved(with_absolute_paths(spec))
+    for value in values:
+        resolved(changed(base, {part: value}, f"--vary {part}={value}"))
     store = RunStore(out / "runs", RunOptions(log_interval=options.log_interval, time_limit_s=options.time_limit_s))
-    return store, compare(resolved(with_absolute_paths(spec)), part, values, args.repeats, store)
+    return store, compare(base, part, values, args.repeats, store)
 
 
 def _keep(store: RunStore, arms: list[Arm], decisions: list[Decision], result: dict[str, Any]) -> None:
@@ -134,20 +145,23 @@ def _result(
         for arm, found, decision in zip(arms[1:], contrasts, decisions, strict=True)
     ]
     baseline = {"value": arms[0].label, "state": arms[0].state, "diagnosis": msgspec.to_builtins(arms[0].diagnosis)}
-    return {"varied": part, "tolerance": tolerance, "baseline": baseline, "arms": rows}
+    start = arms[0].runs[0].start
+    measured = {"metric": start.get("metric"), "goal": start.get("goal"), "repeats": len(arms[0].runs)}
+    return {"varied": part, "tolerance": tolerance, **measured, "baseline": baseline, "arms": rows}
 
 
 def _text(part: str, arms: list[Arm], contrasts: list[Contrast], decisions: list[Decision], out: Path | None) -> str:
-    first = arms[0].runs[0]
-    metric = str(first.start.get("metric") or "metric")
+    first, repeats = arms[0].runs[0], len(arms[0].runs)
+    metric = f"{first.start.get('metric') or 'metric'}{BETTER.get(str(first.start.get('goal')), '')}"
     rows = [[arms[0].label, arms[0].state, "1.00", "1.00", _metric(arms[0]), "-", "baseline"]]
     for arm, found, decision in zip(arms[1:], contrasts, decisions, strict=True):
-        speed, memory = _ratio(found.speed), _ratio(found.memory)
-        rows.append([arm.label, arm.state, speed, memory, _metric(arm), _loss(found.quality), decision.verdict])
-    header = [part, "state", "speed", "memory", metric, "loss of it (low..high)", "decision"]
+        speed, memory = (_shown(spread, repeats, ".2f") for spread in (found.speed, found.memory))
+        loss = _shown(found.quality, repeats, "+.2%")
+        rows.append([arm.label, arm.state, speed, memory, _metric(arm), loss, decision.verdict])
+    header = [part, "state", "speed", "memory", metric, "loss of it (+ is worse)", "decision"]
     kind = first.start.get("device_kind", "unknown")
     lines = [
-        f"on {kind}: {first.start.get('device_name', '')}, {len(arms[0].runs)} repeat(s)",
+        f"on {kind}: {first.start.get('device_name', '')}, {_repeats(repeats)}",
         *table(rows, header),
         "",
     ]
@@ -162,29 +176,26 @@ def _text(part: str, arms: list[Arm], contrasts: list[Contrast], decisions: list
 
 def _metric(arm: Arm) -> str:
     value = arm.runs[0].value("val_metric")
-    return "-" if value is None else f"{value:.4g}"
+    return "-" if value is None else _number(value, ".4g")
 
 
-def _ratio(spread: Spread) -> str:
+def _repeats(count: int) -> str:
+    return "1 repeat, which has no spread" if count == 1 else f"{count} repeats, shown as median (lowest..highest)"
+
+
+def _shown(spread: Spread, repeats: int, form: str) -> str:
     if math.isnan(spread.middle):
         return "-"
-    return f"{spread.middle:.2f} ({spread.low:.2f}..{spread.high:.2f})"
+    middle, low, high = (_number(value, form) for value in (spread.middle, spread.low, spread.high))
+    return middle if repeats == 1 or low == high == NOT_FINITE else f"{middle} ({low}..{high})"
 
 
-def _loss(spread: Spread) -> str:
-    if math.isnan(spread.middle):
-        return "-"
-    return f"{spread.middle:+.2%} ({spread.low:+.2%}..{spread.high:+.2%})"
+def _number(value: float, form: str) -> str:
+    return format(value, form) if math.isfinite(value) else NOT_FINITE
 
 
 def _json(result: dict[str, Any]) -> str:
     return msgspec.json.format(msgspec.json.encode(standard(result)), indent=2).decode()
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 100:
-        raise argparse.ArgumentTypeError(f"got {text!r}, a whole number from 1 to 100 is accepted")
-    return int(text)
 
 
 def _share(text: str) -> float:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
-
 import msgspec
 
+from harness.cli.flags import Flags
 from harness.cli.given import known_part, readable_run, unusable_lines
 from harness.cli.terminal import say
 from harness.diagnose.diagnosis import diagnose
@@ -20,14 +19,12 @@ EXIT_CODES = {"healthy": 0, "diagnosed": 1, "not_enough_evidence": 3, "inconclus
 
 def run(words: list[str]) -> int:
     """Diagnose one run folder, against a reference when one is given."""
-    parser = argparse.ArgumentParser(
-        prog="gpu-exam diagnose", description="Name what is wrong with a run, with the evidence that decided it."
-    )
+    parser = Flags("gpu-exam diagnose", "Name what is wrong with a run, with the evidence that decided it.")
     parser.add_argument("run", metavar="RUN", help="a run folder of train.py or compare")
     parser.add_argument("--reference", metavar="RUN", help="the same run in fp32")
     parser.add_argument("--declared", default="precision", metavar="PART,PART", help="what may differ between the two")
     parser.add_argument("--json", action="store_true", help="print JSON instead of words")
-    args = parser.parse_args(words)
+    args = parser.read(words)
     declared = [known_part(name, "--declared") for name in args.declared.split(",")]
     reference = readable_run(args.reference) if args.reference else None
     found = readable_run(args.run)

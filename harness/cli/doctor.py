@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -12,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from harness.cli.flags import Flags, one_of, whole
 from harness.cli.terminal import complain, say, table
 from harness.devices.gate.host import GateKind
 from harness.devices.gate.run import run_gate
@@ -41,11 +41,7 @@ class Machine:
 def doctor(argv: list[str]) -> int:
     """Print what is here and what the integrity gate finds; return 0 fit, 1 not fit, 2 a wrong command line."""
     try:
-        args = _parser().parse_args(argv)
-    except SystemExit as stop:
-        # argparse has printed the help or the mistake.
-        return int(stop.code or 0)
-    try:
+        args = _parser().read(argv)
         with closing(open_nvml()) as nvml:
             machine = inspect(args.device, args.devices, os.environ, nvml)
             gate = run_gate(machine.kind, machine.devices, args.out, wait_s=LEASE_WAIT_S, nvml=nvml)
@@ -85,23 +81,21 @@ def as_text(machine: Machine, gate: Gate) -> str:
     return "\n".join(lines)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="gpu-exam doctor", description="Check whether this machine can be measured on."
+def _parser() -> Flags:
+    parser = Flags("gpu-exam doctor", "Check whether this machine can be measured on.")
+    parser.add_argument(
+        "--device",
+        type=one_of("auto", "cpu", "cuda"),
+        default="auto",
+        metavar="{auto,cpu,cuda}",
+        help="default: a GPU if there is one",
     )
     parser.add_argument(
-        "--device", choices=("auto", "cpu", "cuda"), default="auto", help="default: a GPU if there is one"
+        "--devices", type=whole(1), default=1, metavar="N", help="number of devices needed (default: 1)"
     )
-    parser.add_argument("--devices", type=_count, default=1, metavar="N", help="number of devices needed (default: 1)")
     parser.add_argument("--out", type=Path, default=Path(), metavar="DIR", help="folder that runs will write to")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     return parser
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"got {text!r}, a whole number of at least 1 is accepted")
-    return int(text)
 
 
 def _hidden(environ: Mapping[str, str]) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
+from harness.cli.flags import Flags, whole
 from harness.cli.terminal import say, table
 from harness.experiment.replay import ReplayResult, replay
 from harness.observe.evidence import VerifyReport, verify
@@ -12,10 +12,10 @@ from harness.observe.evidence import VerifyReport, verify
 
 def run_verify(words: list[str]) -> int:
     """Check the chain, the artefacts and the terminal record; return 0 when all hold, 1 when not."""
-    parser = argparse.ArgumentParser(prog="gpu-exam verify", description="Check an evidence folder, offline.")
+    parser = Flags("gpu-exam verify", "Check an evidence folder, offline.")
     parser.add_argument("folder", metavar="DIR", type=Path, help="folder with evidence.jsonl")
     parser.add_argument("--head", metavar="HASH", help="head hash that was noted elsewhere; detects a rewritten chain")
-    args = parser.parse_args(words)
+    args = parser.read(words)
     result = verify(args.folder, args.head)
     for problem in result.problems:
         say(f"problem: {problem}")
@@ -27,13 +27,13 @@ def run_verify(words: list[str]) -> int:
 
 def run_replay(words: list[str]) -> int:
     """Run recorded commands again; return 0 when every number is the same within its tolerance, 1 when not."""
-    parser = argparse.ArgumentParser(prog="gpu-exam replay", description="Run recorded commands again and compare.")
+    parser = Flags("gpu-exam replay", "Run recorded commands again and compare.")
     parser.add_argument("folder", metavar="DIR", type=Path, help="folder with evidence.jsonl")
-    parser.add_argument("--record", type=int, metavar="N", help="one record (default: all)")
+    parser.add_argument("--record", type=whole(0), metavar="N", help="one record (default: all)")
     parser.add_argument(
         "--trust", action="store_true", help="also run commands that execute a file of their author, such as a workload"
     )
-    args = parser.parse_args(words)
+    args = parser.read(words)
     results = replay(args.folder, args.record, trust=args.trust)
     say(
         "\n".join(

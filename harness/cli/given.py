@@ -6,14 +6,17 @@ from pathlib import Path
 
 from harness.config import RunSpec
 from harness.errors import UsageError
+from harness.registry import did_you_mean
 from harness.runs import Run, read_run
 
 
 def known_part(text: str, flag: str) -> str:
     """Return the field of the run spec that is meant, spelled as its flag or as its name."""
     name = text.strip().replace("-", "_")
-    if name not in RunSpec.__struct_fields__:
-        raise UsageError(f"{flag}: unknown part {text!r}; known are: {', '.join(RunSpec.__struct_fields__)}")
+    known = RunSpec.__struct_fields__
+    if name not in known:
+        near = did_you_mean(name, known)
+        raise UsageError(f"{flag}: unknown part {text!r}{near}; known are: {', '.join(known)}")
     return name
 
 

@@ -6,19 +6,19 @@ a share of the total time; a stage that fails or is late is recorded and the nex
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import json
-import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from harness.cli.flags import Flags, one_of
 from harness.cli.terminal import complain, say, table
 from harness.errors import HarnessError, UsageError
 from harness.observe.clock import utc_now
 from harness.observe.environment import PROJECT
+from harness.processes import finish
 
 TOTAL_S = 450.0
 """Below the eight minutes that the target promises, with half a minute to spare for the start of the last stage."""
@@ -85,16 +85,18 @@ def stages(out: Path, device: str) -> list[Stage]:
 
 def run(words: list[str]) -> int:
     """Run the stages; return 0 when all ended well, 1 otherwise, 2 when it cannot start."""
-    parser = argparse.ArgumentParser(prog="gpu-check", description="Run everything that needs a GPU, unattended.")
+    parser = Flags("gpu-check", "Run everything that needs a GPU, unattended.")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for reports, records and logs")
-    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu is a short rehearsal")
-    args = parser.parse_args(words)
+    parser.add_argument(
+        "--device", type=one_of("cuda", "cpu"), default="cuda", metavar="{cuda,cpu}", help="cpu is a short rehearsal"
+    )
+    args = parser.read(words)
     absent = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if absent:
-        raise UsageError(f"gpu-check: {sys.executable} lacks {', '.join(absent)}; install them for this python first")
+        raise UsageError(f"{sys.executable} lacks {', '.join(absent)}; install them for this python first")
     out = args.out.resolve()
     if (out / "summary.json").exists():
-        raise UsageError(f"gpu-check: {out} already holds a check; name another folder with --out")
+        raise UsageError(f"{out} already holds a check; name another folder with --out")
     out.mkdir(parents=True, exist_ok=True)
     ended = _all(stages(out, args.device), out)
     say("\n".join(table([[e.state, e.name, f"{e.seconds:.0f} s", e.log] for e in ended], ["", "stage", "time", "log"])))
@@ -118,13 +120,10 @@ def _one(stage: Stage, limit_s: float, log: Path) -> Ended:
     if limit_s <= 0:
         return Ended(stage.name, stage.command, "SKIPPED: no time left", 0.0, log.name)
     with log.open("wb") as file:
-        try:
-            code = subprocess.run(
-                stage.command, cwd=PROJECT, stdout=file, stderr=subprocess.STDOUT, timeout=limit_s, check=False
-            ).returncode
-            state = "PASSED" if code == 0 else f"FAILED: exit {code}"
-        except subprocess.TimeoutExpired:
-            state = f"TIMEOUT after {limit_s:.0f} s"
+        ended = finish(stage.command, limit_s, cwd=PROJECT, output=file)
+    state = "PASSED" if ended.code == 0 else f"FAILED: exit {ended.code}"
+    if ended.timed_out:
+        state = f"TIMEOUT after {limit_s:.0f} s"
     return Ended(stage.name, stage.command, state, time.monotonic() - start, log.name)
 
 
@@ -133,7 +132,7 @@ def main() -> int:
     try:
         return run(sys.argv[1:])
     except HarnessError as error:
-        complain(f"error: {error}")
+        complain(f"gpu-check: error: {error}")
         return error.exit_code
 
 

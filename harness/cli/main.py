@@ -7,10 +7,12 @@ import sys
 
 from harness.cli.terminal import complain, piped, say
 from harness.errors import HarnessError
+from harness.registry import did_you_mean
 
 COMMANDS = {
     "compare": ("harness.cli.compare", "run", "vary one part of a run, everything else equal, and decide"),
     "diagnose": ("harness.cli.diagnose", "run", "name what is wrong with a run, from its records"),
+    "watch": ("harness.cli.watch", "run", "run your own training script, unchanged, and name what is wrong with it"),
     "doctor": ("harness.cli.doctor", "doctor", "is this machine fit to be measured on?"),
     "verify": ("harness.cli.evidence", "run_verify", "check an evidence folder, offline"),
     "replay": ("harness.cli.evidence", "run_replay", "run recorded commands again and compare the numbers"),
@@ -23,7 +25,8 @@ def main(words: list[str]) -> int:
         say(usage())
         return 0 if words else 2
     if words[0] not in COMMANDS:
-        complain(f"gpu-exam: unknown command {words[0]!r}; there are: {', '.join(COMMANDS)}")
+        near = did_you_mean(words[0], COMMANDS)
+        complain(f"gpu-exam: unknown command {words[0]!r}{near}; there are: {', '.join(COMMANDS)}")
         return 2
     module, function, _ = COMMANDS[words[0]]
     try:

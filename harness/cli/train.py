@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import os
+import shutil
 import signal
-import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
 
+from harness.cli.flags import Flags
+from harness.cli.terminal import complain
 from harness.config import RunOptions, RunSpec, add_run_flags, changed, given_flags, spec_from_args
 from harness.errors import HarnessError, UsageError
 from harness.runs import Run
@@ -25,19 +25,18 @@ EXIT_INTERRUPTED = 130
 
 def main(words: list[str]) -> int:
     """Run what the words say; return the exit code. A user's mistake is one sentence on stderr."""
-    parser = argparse.ArgumentParser(prog="train.py", description=DESCRIPTION, allow_abbrev=False)
+    parser = Flags("train.py", DESCRIPTION)
     add_run_flags(parser)
-    args = parser.parse_args(words)
     # A scheduler's SIGTERM ends a run as Ctrl-C does: the records say so.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
+        args = parser.read(words)
         spec, options = spec_from_args(args)
         return start(spec, options, devices_given="devices" in given_flags(args))
     except HarnessError as error:
         return _refused(error)
     except KeyboardInterrupt:
-        sys.stderr.write("train.py: interrupted; what was recorded so far is kept\n")
-        return EXIT_INTERRUPTED
+        return _interrupted()
 
 
 def start(spec: RunSpec, options: RunOptions, *, devices_given: bool) -> int:
@@ -45,46 +44,66 @@ def start(spec: RunSpec, options: RunOptions, *, devices_given: bool) -> int:
     from harness.engine.parallel import ranks_from_environment
 
     ranks = ranks_from_environment()
+    folder = out_folder(spec, options, _started(ranks.launched))
     if not ranks.launched and spec.devices > 1:
-        return _launch(spec, options)
+        return _stoppable(partial(_launch, spec, options, folder), folder)
     if ranks.launched and devices_given and spec.devices != ranks.world_size:
         raise UsageError(f"--devices {spec.devices}: the launcher started {ranks.world_size} rank(s); leave it out")
+    from harness.engine.ending import run_to_end
     from harness.engine.run import execute
 
-    spec = changed(spec, {"devices": ranks.world_size})
-    run_rank = partial(execute, spec, options, out_folder(spec, options, _started(ranks.launched)), ranks)
-    return run_rank() if ranks.world_size == 1 else _ended(run_rank)
+    run_rank = partial(execute, changed(spec, {"devices": ranks.world_size}), options, folder, ranks)
+    if ranks.world_size > 1:
+        run_to_end(partial(_told, run_rank))  # one of several ranks can hang when it exits normally
+    return _stoppable(run_rank, folder)
 
 
-def _ended(run_rank: Callable[[], int]) -> NoReturn:
-    """Run one of several ranks and end the process with its exit code: a rank that exits normally can hang."""
-    from harness.engine.ending import end_process
-
-    code = 1
-    try:
-        code = run_rank()
-    except HarnessError as error:
-        code = _refused(error)
-    except BaseException:  # the process boundary: whatever it was belongs into the rank's own output
-        sys.excepthook(*sys.exc_info())
-    end_process(code)
-
-
-def _refused(error: HarnessError) -> int:
-    sys.stderr.write(f"train.py: error: {error}\n")
-    return error.exit_code
-
-
-def _launch(spec: RunSpec, options: RunOptions) -> int:
+def _launch(spec: RunSpec, options: RunOptions, folder: Path) -> int:
+    from harness.devices.kinds import check_cores
     from harness.devices.select import check_count, resolve_kind
     from harness.engine.ending import EXIT_CODES
     from harness.launch import run
 
-    check_count(resolve_kind(spec.device), spec.devices)
-    result: Run = run(spec, out_folder(spec, options, time.time()), options, echo=True)
+    kind = resolve_kind(spec.device)
+    check_count(kind, spec.devices)
+    check_cores(kind, spec.devices)
+    result: Run = run(spec, folder, options, echo=True)
     if result.state != "completed":
-        sys.stderr.write(f"train.py: {result.message}\n")
+        complain(f"train.py: {result.message}")
     return EXIT_CODES.get(result.state, 1)
+
+
+def _told(run: Callable[[], int]) -> int:
+    try:
+        return run()
+    except HarnessError as error:
+        return _refused(error)
+
+
+def _refused(error: HarnessError) -> int:
+    complain(f"train.py: error: {error}")
+    return error.exit_code
+
+
+def _stoppable(run: Callable[[], int], folder: Path) -> int:
+    """Run; when Ctrl-C comes first, leave no folder without a record in it."""
+    existed = folder.exists()
+    try:
+        return run()
+    except KeyboardInterrupt:
+        files = list(folder.glob("rank*.jsonl"))
+        if any(file.stat().st_size for file in files):
+            return _interrupted(folder)
+        for file in files:
+            file.unlink()
+        if not existed:
+            shutil.rmtree(folder, ignore_errors=True)
+        return _interrupted()
+
+
+def _interrupted(folder: Path | None = None) -> int:
+    complain(f"train.py: interrupted; {f'its records are in {folder}' if folder else 'nothing was recorded'}")
+    return EXIT_INTERRUPTED
 
 
 def out_folder(spec: RunSpec, options: RunOptions, started: float) -> Path:

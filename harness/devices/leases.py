@@ -91,7 +91,7 @@ def _pool(count: int, kind: LeaseKind, environ: Mapping[str, str], nvml: Nvml | 
     if kind == "cpu" and count > usable_cores():
         raise DeviceError(
             f"{count} devices of kind cpu asked for, one core each, and this process may use {usable_cores()}; "
-            "--device emulated runs more ranks than there are cores"
+            f"ask for at most {usable_cores()} with --devices"
         )
     return ["cpu"]
 

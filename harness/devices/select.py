@@ -19,9 +19,7 @@ def resolve_kind(kind: str) -> str:
     if kind == "auto":
         return "cuda" if gpus else "cpu"
     if kind not in KINDS:
-        raise UsageError(
-            f"--device {kind}: this workload runs on {' or '.join(KINDS)}; {kind} devices are for scaling runs"
-        )
+        raise UsageError(f"--device {kind}: this workload runs on {' or '.join(KINDS)}; nothing runs on {kind} yet")
     if kind == "cuda" and not gpus:
         raise DeviceError(f"--device cuda: torch {torch.__version__} sees no GPU here; --device cpu works")
     return kind

@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from harness.diagnose.finding import Category, Finding
+from harness.diagnose.finding import Category, Evidence
 from harness.diagnose.observations import Observations
 from harness.registry import Registry
+
+
+@dataclass(frozen=True, kw_only=True)
+class Match:
+    """What a rule says when its cause fits; each part is the one of the same name in a Finding."""
+
+    confidence: float
+    summary: str
+    evidence: list[Evidence]
+    confirm: str
+    action: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +34,7 @@ class Rule:
     """Observations without which the rule cannot tell."""
     optional: bool = False
     """Whether missing evidence leaves a run healthy: nothing else makes the cause likely."""
-    judge: Callable[[Observations], Finding | None]
+    judge: Callable[[Observations], Match | None]
     """Called when the cause is possible and everything needed is there."""
 
 

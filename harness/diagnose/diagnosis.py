@@ -32,6 +32,24 @@ def diagnose(observations: Observations) -> Diagnosis:
     )
 
 
+SERIOUS: tuple[Status, ...] = ("diagnosed", "inconclusive", "not_enough_evidence", "healthy")
+"""Where processes differ, the first of these is the status of all."""
+
+
+def merged(diagnoses: list[Diagnosis]) -> Diagnosis:
+    """Return one diagnosis of several processes: each cause once, as it is seen most surely."""
+    best: dict[str, Finding] = {}
+    for finding in sorted((f for d in diagnoses for f in d.findings), key=lambda f: -f.confidence):
+        best.setdefault(finding.cause, finding)
+    checked = [set(d.checked) for d in diagnoses]
+    return Diagnosis(
+        status=min((d.status for d in diagnoses), key=SERIOUS.index, default="not_enough_evidence"),
+        findings=list(best.values()),
+        missing=list({entry.needed_for: entry for d in diagnoses for entry in d.missing}.values()),
+        checked=sorted(set.intersection(*checked)) if checked else [],
+    )
+
+
 def _judge(name: str, rule: Rule, observations: Observations) -> Finding | list[Missing] | None:
     """Return a finding, None for 'not this', or what is missing to tell."""
     unknown = [name for name in rule.gate if not observations.is_told(name)]
@@ -40,7 +58,8 @@ def _judge(name: str, rule: Rule, observations: Observations) -> Finding | list[
     absent = unknown or [need for need in rule.needs if not observations.has(need)]
     if absent:
         return [Missing(observation=n, needed_for=name, command=observations.command_for(n)) for n in absent]
-    return rule.judge(observations)
+    match = rule.judge(observations)
+    return Finding(category=rule.category, cause=name, **vars(match)) if match else None
 
 
 def _status(observations: Observations, findings: list[Finding], missing: list[Missing]) -> Status:
@@ -63,14 +82,14 @@ def _unexplained(observations: Observations) -> list[Finding]:
     if observations.is_lost:
         harm.append(observations.evidence("nonfinite_loss_share", f">= {LOST}"))
     if observations.is_metric_lost:
-        harm.append(observations.evidence("val_metric", "a number"))
+        harm.append(observations.evidence("val_metric", "not a finite number"))
     if not harm:
         return []
     if observations.is_metric_lost and not observations.is_lost:
         return [_metric_lost(harm)]
     if observations.is_lost and (observations.reference is None or observations.is_reference_lost):
         return [_lost(observations, harm)]
-    zeros = [observations.evidence("zero_grad_excess", "about 0")] if observations.has("zero_grad_excess") else []
+    zeros = [observations.context("zero_grad_excess")] if observations.has("zero_grad_excess") else []
     return [
         Finding(
             category="precision",

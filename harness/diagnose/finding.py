@@ -28,7 +28,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     value: float | str
     unit: str
     threshold: str
-    """The bound that the value crossed, as text with its direction: ``> 0.05``."""
+    """The condition that the value meets, as text: ``>= 0.05``; or that it has none and is told for context."""
     source: str
     """Where the value was read: a run folder and step, a module, a file and line."""
 

@@ -13,7 +13,7 @@ from harness.diagnose.comparable import undeclared_differences
 from harness.diagnose.finding import Evidence
 from harness.errors import UsageError
 from harness.observe.recorder import number
-from harness.runs import Run
+from harness.runs import Run, relative_loss
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ UNITS = {
     "attempted_steps": "steps",
     "overflow_step": "step",
     "lost_weights_step": "step",
+    "fresh_scaler_resumes": "times",
 }
 """Everything else is a share (0 to 1) or a text."""
 
@@ -50,6 +51,12 @@ TEXTS = (
     "train_formats",
     "reduction_site",
     "weight_dtypes",
+    "backward_site",
+    "unscale_site",
+    "clip_site",
+    "step_site",
+    "schedule_site",
+    "scaler_site",
 )
 
 
@@ -61,6 +68,10 @@ REGRESSION = 0.02
 
 UPDATES = 0.9
 """A run that took fewer than nine tenths of its reference's updates is worse for that reason alone."""
+
+
+NO_BOUND = "none, for context"
+"""Stands where another observation has the bound that it crossed."""
 
 
 class Observations:
@@ -149,7 +160,7 @@ class Observations:
         return REGRESSION + (3 * math.sqrt(2) * error / value if value > 0 else 0.0)
 
     def evidence(self, name: str, threshold: str) -> Evidence:
-        """Return an observation as evidence."""
+        """Return an observation as evidence; ``threshold`` is the condition that the rule found it to meet."""
         value: float | str | None = self.text(name) if name in TEXTS else self.number(name)
         unit = "" if name in TEXTS else UNITS.get(name, "share")
         return Evidence(
@@ -160,8 +171,23 @@ class Observations:
             source=f"{self.run.folder.name}/rank0.jsonl" + (" against its reference" if name in TWIN else ""),
         )
 
+    def context(self, name: str) -> Evidence:
+        """Return an observation that decided nothing, but helps to read those that did."""
+        return self.evidence(name, NO_BOUND)
+
+    def at(self, site: str) -> str:
+        """Return `` (train.py:12)``, the line of a user's script where an event comes from, or nothing."""
+        return f" ({self.text(site)})" if self.is_watched and self.text(site) not in {"", "unknown"} else ""
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether the run is a command of somebody else's."""
+        return bool(self.run.start.get("watched"))
+
     def command_for(self, name: str) -> str:
         """Return the command that would produce a missing observation."""
+        if self.is_watched:
+            return self._watch_command(name)
         try:
             recorded = self.run.start.get("spec")
             spec = changed(RunSpec(), recorded if isinstance(recorded, dict) else {}, "recorded spec")
@@ -170,6 +196,16 @@ class Observations:
         if name in TWIN:
             return shlex.join(argv(changed(spec, {"precision": "fp32"})))
         return shlex.join(argv(changed(spec, {"observe": "full"})))
+
+    def _watch_command(self, name: str) -> str:
+        words = self.run.start.get("argv")
+        script = shlex.join(["python", *map(str, words)]) if isinstance(words, list) else "COMMAND"
+        if name in TWIN:
+            return (
+                f"gpu-exam watch --out FP32 -- {script}, once with autocast and scaler off, "
+                f"then gpu-exam diagnose {self.run.folder} --reference FP32"
+            )
+        return f"gpu-exam watch --level full -- {script}"
 
     def _both_started(self) -> bool:
         return self.reference is not None and bool(self.run.start) and bool(self.reference.start)
@@ -209,14 +245,7 @@ class Observations:
         return abs(loss) if loss is not None else None
 
     def _relative_loss(self, other: float | None) -> float | None:
-        """Return how much worse this run's metric is than ``other``, relative to it; negative is better."""
-        mine = self.run.value("val_metric")
-        if mine is None or other is None or math.isnan(other):
-            return None
-        if not math.isfinite(mine):
-            return math.inf
-        sign = -1.0 if self.run.start.get("goal") == "min" else 1.0
-        return sign * (other - mine) / max(abs(other), 1e-12)
+        return relative_loss(self.run.value("val_metric"), other, self.run.start.get("goal"))
 
     def _scale_shift(self) -> float | None:
         """Return the largest jump of the scale in octaves; None when a resume is known of but not its scales."""

@@ -72,7 +72,7 @@ def build(spec: RunSpec, workload: Workload, device: Device, ranks: Ranks) -> Pa
         schedule=schedule,
         validation=swap("validation", Validation(workload, target, autocast, ranks, spec.batch_size)),
         checkpoint=swap("checkpoint", Checkpoint(model, optimizer, schedule, scaler, spec, ranks)),
-        batches=swap("batches", Batches(workload, spec, ranks.rank, ranks.world_size)),
+        batches=swap("batches", Batches(workload, spec, ranks.rank, ranks.world_size, pinned=target.type == "cuda")),
     )
 
 

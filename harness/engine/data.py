@@ -27,20 +27,20 @@ class ResumableSampler(DistributedSampler[Any]):
 class Batches:
     """Training batches without end; the position is known from the number of batches drawn."""
 
-    def __init__(self, workload: Workload, spec: RunSpec, rank: int, world_size: int) -> None:
+    def __init__(self, workload: Workload, spec: RunSpec, rank: int, world_size: int, *, pinned: bool = False) -> None:
         self.augment = workload.augment if spec.augment else None
         if spec.augment and workload.augment is None:
             raise WorkloadError(f"--augment: the workload {spec.workload} has no augment part")
         self.sampler = ResumableSampler(
             workload.train_data, num_replicas=world_size, rank=rank, shuffle=True, seed=spec.seed, drop_last=False
         )
-        self.loader = make_loader(workload.train_data, spec, self.sampler)
+        self.batch_size, self.seed, self.drawn = spec.batch_size, spec.seed * world_size + rank, 0
+        self.loader = make_loader(workload.train_data, spec, self.sampler, seed=self.seed, pinned=pinned)
         self.per_epoch = len(self.sampler) // spec.batch_size
         if self.per_epoch == 0:
             raise WorkloadError(
                 f"batch_size={spec.batch_size} is more than one rank's {len(self.sampler)} training samples"
             )
-        self.batch_size, self.seed, self.drawn = spec.batch_size, spec.seed * world_size + rank, 0
 
     @property
     def epoch(self) -> int:
@@ -66,14 +66,18 @@ class Batches:
         return call_augment(self.augment, inputs, torch.Generator().manual_seed((self.seed << 20) + self.drawn))
 
 
-def make_loader(dataset: Dataset[Any], spec: RunSpec, sampler: Any) -> DataLoader[Any]:
-    """Return the loader of full batches."""
+def make_loader(dataset: Dataset[Any], spec: RunSpec, sampler: Any, *, seed: int, pinned: bool) -> DataLoader[Any]:
+    """Return the loader of full batches; the order is the sampler's, ``seed`` is what its workers draw from.
+
+    ``pinned`` puts batches of data in host memory where a GPU can fetch them while the host goes on.
+    """
     return DataLoader(
         dataset,
         **batching(dataset, spec.batch_size, sampler, drop_last=True),
         num_workers=spec.num_workers,
         persistent_workers=spec.num_workers > 0,
-        generator=own_generator(spec.seed),
+        pin_memory=pinned and _can_be_pinned(dataset),
+        generator=own_generator(seed),
     )
 
 
@@ -110,12 +114,23 @@ def validation_batches(
     return DataLoader(dataset, **({"collate_fn": collate} | how), generator=own_generator(0))
 
 
+def _can_be_pinned(dataset: Dataset[Any]) -> bool:
+    """Tell what is known to be dense and on the host; a user's items may be sparse, or on the GPU already."""
+    return type(dataset) is TensorPairs and all(
+        isinstance(values, torch.Tensor) and values.device.type == "cpu" and values.layout == torch.strided
+        for values in (dataset.inputs, dataset.targets)
+    )
+
+
 def _as_it_is(batch: Any) -> Any:
     return batch
 
 
 def moved(value: Any, device: torch.device) -> Any:
-    """Move tensors in nested tuples, lists and dicts to the device."""
+    """Move tensors in nested tuples, lists and dicts to the device.
+
+    The host waits for the copy unless the tensor is pinned; from pageable memory ``non_blocking`` is only a wish.
+    """
     if isinstance(value, torch.Tensor):
         return value.to(device, non_blocking=True)
     if isinstance(value, Mapping):

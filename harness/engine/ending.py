@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
@@ -14,8 +14,8 @@ from typing import NoReturn
 import torch
 import torch.distributed as dist
 
-from harness.errors import HarnessError, UsageError
-from harness.observe.recorder import OutputClosedError
+from harness.errors import DeviceError, HarnessError, UsageError
+from harness.observe.recorder import OutputClosedError, complain
 from harness.runs import LOST
 
 EXIT_CODES = {"completed": 0, "diverged": 1, "oom": 1, "error": 1, "refused": 2, "timeout": 124, "interrupted": 130}
@@ -56,7 +56,7 @@ def state_of(error: BaseException) -> str:
         return "diverged"
     if isinstance(error, OutOfTimeError):
         return "timeout"
-    if isinstance(error, UsageError):
+    if isinstance(error, (UsageError, DeviceError)):
         return "refused"
     return "oom" if is_out_of_memory(error) else "error"
 
@@ -66,6 +66,20 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
         return True
     return isinstance(error, (RuntimeError, OSError)) and any(sign in str(error) for sign in NO_MEMORY)
+
+
+def run_to_end(run: Callable[[], int]) -> NoReturn:
+    """Run one rank and end its process with the exit code of ``run``; what it raises belongs into its own output."""
+    code = 1
+    try:
+        code = run()
+    except HarnessError as error:  # it could not even begin to record
+        complain(str(error))
+        code = error.exit_code
+    except BaseException:  # the process boundary: our own bug keeps its traceback
+        sys.excepthook(*sys.exc_info())
+    finally:
+        end_process(code)
 
 
 def end_process(code: int) -> NoReturn:

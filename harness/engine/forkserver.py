@@ -64,18 +64,11 @@ def kill_tree(pid: int) -> None:
 
 def _fork(request: dict[str, Any], answers: Any) -> int:
     pid = os.fork()
-    if pid:
-        return pid
-    from harness.engine.ending import end_process
+    if pid == 0:
+        from harness.engine.ending import run_to_end
 
-    code = 1
-    try:
-        _leave_server(answers)
-        code = _child(request)
-    except BaseException:  # the process boundary: whatever it was belongs into the rank's own output
-        sys.excepthook(*sys.exc_info())
-    finally:
-        end_process(code)
+        run_to_end(lambda: _child(request, answers))
+    return pid
 
 
 def _leave_server(answers: Any) -> None:
@@ -89,8 +82,9 @@ def _leave_server(answers: Any) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _child(request: dict[str, Any]) -> int:
+def _child(request: dict[str, Any], answers: Any) -> int:
     """Become the rank: directory, environment, output, run."""
+    _leave_server(answers)
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["environment"])
@@ -103,17 +97,12 @@ def _child(request: dict[str, Any]) -> int:
     from harness.config import RunOptions, RunSpec
     from harness.engine.parallel import ranks_from_environment
     from harness.engine.run import execute
-    from harness.errors import HarnessError
     from harness.strict_yaml import typed
 
     spec = typed(request["spec"], RunSpec, "request")
     options = typed(request["options"], RunOptions, "request")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        return execute(spec, options, Path(request["folder"]), ranks_from_environment())
-    except HarnessError as error:  # it could not even begin to record
-        sys.stderr.write(f"{error}\n")
-        return error.exit_code
+    return execute(spec, options, Path(request["folder"]), ranks_from_environment())
 
 
 def _wake_on_child_exit() -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from harness.engine.workload import data_hash, explained, load_workload, source_
 from harness.errors import HarnessError, UsageError
 from harness.faults.base import injection
 from harness.observe.environment import fingerprint
-from harness.observe.recorder import Recorder
+from harness.observe.recorder import Recorder, complain
 from harness.observe.standard import Watch
 
 
@@ -47,13 +46,15 @@ def execute(spec: RunSpec, options: RunOptions, folder: Path, ranks: Ranks) -> i
     if failure and state == "error" and not isinstance(failure, HarnessError):
         raise failure
     if message and told:
-        sys.stderr.write(f"{state}: {message}\n")
+        complain(f"{state}: {message}")
     return EXIT_CODES[state]
 
 
 def _told(failure: BaseException | None) -> tuple[str, str]:
     if failure is None:
         return "completed", ""
+    if isinstance(failure, KeyboardInterrupt):
+        return "interrupted", "stopped by Ctrl-C or SIGTERM"
     return state_of(failure), " ".join(str(failure).split())[:1000] or type(failure).__name__
 
 

@@ -14,7 +14,7 @@ from harness.diagnose.comparable import undeclared_differences
 from harness.exam.incident import Incident
 from harness.exam.keys import Change
 from harness.observe.outcome import Outcome
-from harness.runs import Run
+from harness.runs import Run, relative_loss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +101,7 @@ def confirm(incident: Incident) -> Judgement:
     low, high = _band(incident)
     return Judgement(
         outcome="PASSED" if _within(incident, value) else "FAILED",
-        expected=f"{incident.fault.observation} back within its bound after: {_named(change)}",
+        expected=f"{incident.fault.observation} back within its bound after: {change.label}",
         observed=value,
         low=low,
         high=high,
@@ -119,10 +119,10 @@ def remedy(incident: Incident) -> Judgement:
             return broken
     fixes = [(change, objection(incident, change)) for change in incident.key.remedies]
     cheats = [(change, objection(incident, change)) for change in incident.key.cheats]
-    bad = [f"{_named(change)} was not accepted: {why}" for change, why in fixes if why]
-    bad += [f"the cheat {_named(change)} was accepted" for change, why in cheats if not why]
-    good = [f"{_named(change)} accepted" for change, _ in fixes]
-    good += [f"cheat {_named(change)} refused: {why}" for change, why in cheats]
+    bad = [f"{change.label} was not accepted: {why}" for change, why in fixes if why]
+    bad += [f"the cheat {change.label} was accepted" for change, why in cheats if not why]
+    good = [f"{change.label} accepted" for change, _ in fixes]
+    good += [f"cheat {change.label} refused: {why}" for change, why in cheats]
     worst = max((_loss(incident, incident.after(change)) for change in incident.key.remedies), default=math.nan)
     return Judgement(
         outcome="FAILED" if bad or not fixes else "PASSED",
@@ -174,12 +174,9 @@ def objection(incident: Incident, change: Change) -> str:
 
 
 def _loss(incident: Incident, run: Run) -> float:
-    """Return how much worse the metric is than the healthy twin's, relative to it."""
-    mine, theirs = run.value("val_metric"), incident.control.value("val_metric")
-    if mine is None or theirs is None or not math.isfinite(mine):
-        return math.inf
-    sign = -1.0 if run.start.get("goal") == "min" else 1.0
-    return sign * (theirs - mine) / max(abs(theirs), 1e-12)
+    """Return how much worse the metric is than the healthy twin's, relative to it; an unknown one is infinitely so."""
+    loss = relative_loss(run.value("val_metric"), incident.control.value("val_metric"), run.start.get("goal"))
+    return math.inf if loss is None else loss
 
 
 def _within(incident: Incident, value: float | None) -> bool:
@@ -211,12 +208,6 @@ def unfit(run: Run, spec: RunSpec) -> Judgement | None:
         reason=run.message,
         specs=[spec],
     )
-
-
-def _named(change: Change) -> str:
-    if change.part:
-        return f"{change.part} put right"
-    return ", ".join(f"{name}={value}" for name, value in change.set.items())
 
 
 def _shown(value: float | None) -> str:

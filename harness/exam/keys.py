@@ -30,6 +30,11 @@ class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     set: dict[str, Any] = {}
     """Fields of the run spec with their new values."""
 
+    @property
+    def label(self) -> str:
+        """What is changed, in a few words."""
+        return f"{self.part} put right" if self.part else ", ".join(f"{name}={v}" for name, v in self.set.items())
+
 
 class Marks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What each part of an answer is worth."""

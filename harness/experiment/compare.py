@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from statistics import median
 
 from harness.config import RunSpec, changed
-from harness.devices.leases import lease
+from harness.devices.leases import LeaseKind
 from harness.diagnose.comparable import undeclared_differences
 from harness.diagnose.diagnosis import diagnose
 from harness.diagnose.finding import Diagnosis
 from harness.diagnose.observations import Observations
 from harness.errors import NotComparable, UsageError
-from harness.experiment.store import LEASE_WAIT_S, RunStore
-from harness.runs import Run
+from harness.experiment.store import RunStore
+from harness.runs import Run, relative_loss
+
+KINDS: tuple[LeaseKind, ...] = ("cpu", "cuda")
+"""Always taken in this order, so that two comparisons never wait for each other."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ def compare(base: RunSpec, part: str, values: list[str], repeats: int, store: Ru
     arms = [changed(base, {part: value}, f"--vary {part}={value}") for value in values]
     specs = [[changed(spec, {"seed": spec.seed + repeat}) for repeat in range(repeats)] for spec in arms]
     runs: list[list[Run]] = [[] for _ in arms]
-    with _alone(base):
+    with _held(store, arms):
         full = [store.get(changed(spec, {"observe": "full"})) for spec in arms]
         _refuse_unusable(full)
         for repeat in range(repeats):
@@ -116,14 +119,18 @@ def contrast(arm: Arm, baseline: Arm) -> Contrast:
     )
 
 
-@contextmanager
-def _alone(spec: RunSpec) -> Iterator[None]:
-    """Hold the host for a timed comparison on its cores; a GPU run takes its own lease."""
-    if spec.device != "cpu":
-        yield
-        return
-    with lease(1, "cpu", LEASE_WAIT_S):
-        yield
+def _held(store: RunStore, specs: list[RunSpec]) -> ExitStack:
+    """Hold every device that the arms need until all are measured."""
+    held = ExitStack()
+    try:
+        for kind in KINDS:
+            counts = [spec.devices for spec in specs if spec.device == kind]
+            if counts:
+                held.enter_context(store.alone(kind, max(counts)))
+    except BaseException:
+        held.close()
+        raise
+    return held
 
 
 def _refuse_unusable(runs: list[Run]) -> None:
@@ -160,13 +167,11 @@ def _ratio(mine: Run, theirs: Run, name: str) -> float:
 
 def _loss(mine: Run, theirs: Run) -> float:
     """Return how much worse the metric is, relative to the baseline's; inf when only this one is not a number."""
-    a, b = mine.value("val_metric"), theirs.value("val_metric")
-    if a is None or b is None or not math.isfinite(b):
+    baseline = theirs.value("val_metric")
+    if baseline is not None and math.isinf(baseline):
         return math.nan
-    if not math.isfinite(a):
-        return math.inf
-    sign = -1.0 if theirs.start.get("goal") == "min" else 1.0
-    return sign * (b - a) / max(abs(b), 1e-12)
+    loss = relative_loss(mine.value("val_metric"), baseline, theirs.start.get("goal"))
+    return math.nan if loss is None else loss
 
 
 def _spread(values: Iterator[float]) -> Spread:

@@ -14,6 +14,10 @@ Verdict = Literal["adopt", "adopt with a fix", "reject", "inconclusive"]
 GAIN = 0.03
 """Smallest gain in speed or memory that counts. An assumption: nobody exchanges a precision for less."""
 
+NO_SPREAD = "One repeat has no spread"
+
+MORE = "more repeats are needed"
+
 
 @dataclass(frozen=True)
 class Decision:
@@ -29,47 +33,59 @@ def decide(arm: Arm, contrast: Contrast, tolerance: float) -> Decision:
         message = next(run.message for run in arm.runs if run.state != "completed")
         return _broken(arm, f"the run ended as {arm.state}: {message[:200]}")
     finding = next((f for f in arm.diagnosis.findings if f.cause != "unknown"), None)
+    repeated = len(arm.runs) > 1
     if finding is not None:
-        return _found(finding, arm.diagnosis, contrast)
-    return _worse(contrast.quality, tolerance) or _gain(contrast, len(arm.runs))
+        return _found(finding, arm.diagnosis, contrast, repeated)
+    return _worse(contrast.quality, tolerance, repeated) or _gain(contrast, repeated)
 
 
-def _found(finding: Finding, diagnosis: Diagnosis, contrast: Contrast) -> Decision:
+def _found(finding: Finding, diagnosis: Diagnosis, contrast: Contrast, repeated: bool) -> Decision:
     """A fault that is known: is it worth to be fixed?"""
     if diagnosis.status == "inconclusive":
         return Decision("inconclusive", finding.summary)
-    fix, slower = f"{finding.cause}: {finding.action}", _no_gain(contrast)
+    fix = f"{finding.cause}: {finding.action}"
+    if not repeated:
+        return Decision("adopt with a fix", f"{fix.rstrip('.')}. {NO_SPREAD}, so speed is not judged")
+    slower = _no_gain(contrast)
     return Decision("reject", f"{slower}; and there is {fix}") if slower else Decision("adopt with a fix", fix)
 
 
-def _worse(quality: Spread, tolerance: float) -> Decision | None:
+def _worse(quality: Spread, tolerance: float, repeated: bool) -> Decision | None:
     """Return a decision when the metric is missing, worse, or worse in some repeats; None within tolerance."""
     if math.isnan(quality.middle):
-        return Decision("inconclusive", "the validation metric is missing or not a number")
+        return Decision("inconclusive", "the validation metric is missing, or the baseline's is not finite")
+    if math.isinf(quality.high):
+        return _not_finite(everywhere=math.isinf(quality.low), repeated=repeated)
     if quality.low > tolerance:
-        return Decision(
-            "reject", f"quality is {quality.middle:.1%} worse in every repeat, tolerated is {tolerance:.1%}"
-        )
+        worse = f"quality is {quality.middle:.1%} worse"
+        if not repeated:
+            return Decision("inconclusive", f"{worse}, tolerated is {tolerance:.1%}. {NO_SPREAD}: {MORE}")
+        return Decision("reject", f"{worse} in every repeat, tolerated is {tolerance:.1%}")
     if quality.high > tolerance:
         return Decision(
             "inconclusive",
             f"quality is between {_signed(quality.low)} and {_signed(quality.high)} worse over the repeats, tolerated "
-            f"is {tolerance:.1%}: more repeats are needed",
+            f"is {tolerance:.1%}: {MORE}",
         )
     return None
 
 
+def _not_finite(*, everywhere: bool, repeated: bool) -> Decision:
+    where = "" if not repeated else " in any repeat" if everywhere else f" in some of the repeats: {MORE}"
+    return Decision("reject" if everywhere else "inconclusive", f"the validation metric is not finite{where}")
+
+
 def _broken(arm: Arm, reason: str) -> Decision:
     fix = next((f"{f.cause}: {f.action}" for f in arm.diagnosis.findings if f.cause != "unknown"), "")
-    return Decision("adopt with a fix" if fix else "reject", f"{reason}. {fix}".strip())
+    if not fix:
+        return Decision("reject", reason)
+    return Decision("adopt with a fix", f"Not as it is, because {reason}; fix this first and compare again: {fix}")
 
 
-def _gain(contrast: Contrast, repeats: int) -> Decision:
+def _gain(contrast: Contrast, repeated: bool) -> Decision:
     speed, memory = contrast.speed, contrast.memory
-    if repeats < 2:
-        return Decision(
-            "inconclusive", "quality is within tolerance; one timed run has no spread, so speed is not judged"
-        )
+    if not repeated:
+        return Decision("inconclusive", f"quality is within tolerance. {NO_SPREAD}, so speed is not judged: {MORE}")
     if speed.low > 1 + GAIN:
         return Decision(
             "adopt", f"quality is within tolerance and it is {speed.middle:.2f} times as fast in every repeat"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.errors import EvidenceError, HarnessError
+from harness.errors import EvidenceError, HarnessError, UsageError
 from harness.experiment.replay_command import CommandEnd, Runner, replay_words, run_command
 from harness.observe.chain import Record, Tolerance
 from harness.observe.evidence import FILE_NAME, read_records
@@ -42,17 +42,18 @@ def replay(
 
     Equal commands run once. ``trust`` also runs commands that load a file (a workload, a configuration,
     a checkpoint) or start another entry point than train.py: these can execute code that the log's
-    author chose. EvidenceError when the chain is broken or holds no such record; a single record
-    that cannot be replayed is an ERROR in the list.
+    author chose. EvidenceError when the chain is broken or holds no such record, UsageError when the
+    chosen one has nothing to repeat; a single record that cannot be replayed is an ERROR in the list.
     """
-    last = max((found.seq for found in read_records(folder)), default=0)  # the whole chain, before anything runs
-    if record is not None and not 1 <= record <= last:
-        raise EvidenceError(f"{folder / FILE_NAME}: there is no record {record}; there are 1 to {last}")
+    why = {found.seq: _why_not(found) for found in read_records(folder)}  # the whole chain, before anything runs
+    if record is not None and record not in why:
+        raise EvidenceError(f"{folder / FILE_NAME}: there is no record {record}; there are 1 to {max(why, default=0)}")
+    if record is not None and why[record]:
+        able = _ranges([seq for seq, reason in why.items() if not reason])
+        raise UsageError(f"--record {record} has nothing to repeat: {why[record]}; accepted are {able or 'none'}")
     runs = _Runs(run, trust)
-    chosen = (found for found in read_records(folder) if record in {None, found.seq})
-    return [
-        result for found in chosen if record is not None or found.kind == "check" for result in _results(found, runs)
-    ]
+    chosen = (found for found in read_records(folder) if found.kind == "check" and record in {None, found.seq})
+    return [result for found in chosen for result in _results(found, runs)]
 
 
 def compare(seq: int, name: str, recorded: float, replayed: float | None, tolerance: Tolerance | None) -> ReplayResult:
@@ -134,10 +135,18 @@ def _results(record: Record, runs: _Runs) -> list[ReplayResult]:
 def _why_not(record: Record) -> str:
     """Return why there is nothing to compare, or an empty text."""
     if record.kind != "check":
-        return f"it is the {record.kind} record, not a check"
+        return f"it is the {record.kind} record, which holds no command"
     if not record.values:
         return "it holds no numbers to compare"
     return "" if record.command else "it holds no command"
+
+
+def _ranges(numbers: list[int]) -> str:
+    """Return ``1 to 3, 7`` for 1, 2, 3 and 7."""
+    there = set(numbers)
+    starts = [n for n in numbers if n - 1 not in there]
+    ends = [n for n in numbers if n + 1 not in there]
+    return ", ".join(f"{a}" if a == b else f"{a} to {b}" for a, b in zip(starts, ends, strict=True))
 
 
 def _end_event(path: Path) -> dict[str, Any] | None:

@@ -10,12 +10,9 @@ import argparse
 import os
 import re
 import shlex
-import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NoReturn
@@ -23,6 +20,7 @@ from typing import IO, NoReturn
 from harness.config import add_run_flags
 from harness.errors import EvidenceError, LaunchError, UsageError
 from harness.observe.environment import PROJECT
+from harness.processes import finish
 
 TIME_LIMIT_S = 3600.0
 """Origin: the longest run of a built-in scenario takes minutes; an hour leaves room for a user's own workload."""
@@ -51,18 +49,10 @@ Runner = Callable[[list[str]], CommandEnd]
 def run_command(words: list[str]) -> CommandEnd:
     """Run ``words`` in the project folder and wait; at the end its whole process group is killed."""
     with tempfile.TemporaryFile() as output:
-        try:
-            process = subprocess.Popen(
-                words,
-                cwd=PROJECT,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        except (OSError, ValueError) as error:
-            raise LaunchError(f"{words[0]} cannot be started: {error}") from error
-        return CommandEnd(_wait(process), _tail(output))
+        ended = finish(words, TIME_LIMIT_S, cwd=PROJECT, output=output)
+        if ended.timed_out:
+            raise LaunchError(f"the command did not end within {TIME_LIMIT_S:g} s")
+        return CommandEnd(ended.code, _tail(output))
 
 
 def replay_words(command: list[str], out: Path, *, trust: bool) -> list[str]:
@@ -115,18 +105,6 @@ def _other_words(module: list[str], rest: list[str], out: Path, trust: bool) -> 
         if word.startswith("--out="):
             return [*rest[:place], f"--out={out}", *rest[place + 1 :]]
     raise EvidenceError("the command has no --out, so there is no run folder to read its numbers from")
-
-
-def _wait(process: subprocess.Popen[bytes]) -> int:
-    try:
-        return process.wait(TIME_LIMIT_S)
-    except subprocess.TimeoutExpired as error:
-        raise LaunchError(f"the command did not end within {TIME_LIMIT_S:g} s") from error
-    finally:
-        # Also after a normal end: a rank or a data worker that outlives its parent would hold the device.
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 def _tail(output: IO[bytes]) -> str:

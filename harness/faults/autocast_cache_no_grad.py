@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from harness.errors import UsageError
+from harness.faults._layers import replace_middle
 from harness.faults.base import Context, Fault
 
 
@@ -33,12 +33,7 @@ class Cached(nn.Module):
 
 def change(model: Any, context: Context) -> Any:
     """Let the middle one of the matrix-product layers use such copies."""
-    names = [name for name, module in model.named_modules() if isinstance(module, (nn.Linear, nn.Conv2d))]
-    if len(names) < 2:
-        raise UsageError("this incident needs a model with two Linear or Conv2d layers")
-    parent_name, _, child = names[len(names) // 2].rpartition(".")
-    parent = model.get_submodule(parent_name)
-    setattr(parent, child, Cached(getattr(parent, child)))
+    replace_middle(model, Cached, at_least=2)
     return model
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from harness.errors import UsageError
+from harness.faults._layers import replace_middle
 from harness.faults.base import Context, Fault
 
 
@@ -28,13 +28,8 @@ class Gain(nn.Module):
 
 def change(model: Any, context: Context) -> Any:
     """Put the gain and its inverse behind the middle one of the model's matrix-product layers."""
-    names = [name for name, module in model.named_modules() if isinstance(module, (nn.Linear, nn.Conv2d))]
-    if not names:
-        raise UsageError("this incident needs a model with a Linear or Conv2d layer")
-    parent_name, _, child = names[len(names) // 2].rpartition(".")
-    parent, factor = model.get_submodule(parent_name), 2.0**context.severity
-    inner = getattr(parent, child)
-    setattr(parent, child, nn.Sequential(inner, Gain(factor), Gain(1 / factor)))
+    factor = 2.0**context.severity
+    replace_middle(model, lambda layer: nn.Sequential(layer, Gain(factor), Gain(1 / factor)), at_least=1)
     return model
 
 

@@ -42,6 +42,8 @@ class Attachment:
         """Whether the attempt under way is looked at closely."""
         self._patches = Patches()
         self.notes = self._patches.notes
+        self.has_trained = False
+        """Whether a backward pass was started, or an optimizer took a step."""
         self._attached = True
         self._busy = False
         self._scaled = False
@@ -148,6 +150,11 @@ class Attachment:
         live("step", before=self._before_scaler_step, after=self._after_scaler_step)
         live("update", after=lambda _r, scaler, *_a, **_k: self.tell("on_scaler_update", scaler))
         wrap(GradScaler, "load_state_dict", after=lambda _r, scaler, *_a, **_k: self.tell("on_scaler_restored", scaler))
+        wrap(
+            Optimizer,
+            "load_state_dict",
+            after=lambda _r, optimizer, *_a, **_k: self.tell("on_optimizer_restored", optimizer),
+        )
         wrap(nn.Module, "train", after=self._after_mode)
         wrap(torch.autocast, "__enter__", after=self._after_autocast, event="on_autocast")
         wrap(torch.autograd, "backward", before=self._before_backward, event="on_backward")
@@ -183,6 +190,7 @@ class Attachment:
         if self._busy or not self._attached:
             return
         self.attempts += 1
+        self.has_trained = True
         self.tell("on_attempt_end", self.attempts)
         self.sampled = self.samples(self.attempts + 1)
         self._patches.listeners = self._all if self.sampled else self._always
@@ -204,6 +212,7 @@ class Attachment:
     def _before_backward(self, tensors: Any, *_args: Any, **_kwargs: Any) -> None:
         # A checkpointed block starts a backward pass inside another one.
         if torch._C._current_graph_task_id() == -1:  # noqa: SLF001 - the only way to tell
+            self.has_trained = True
             if isinstance(tensors, Tensor):
                 self.tell("on_backward", [tensors])
             elif isinstance(tensors, (list, tuple)):  # a generator can be read once only

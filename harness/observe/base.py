@@ -55,6 +55,9 @@ class Observer:
     def on_scaler_restored(self, scaler: GradScaler) -> None:
         """Follow ``scaler.load_state_dict(...)``."""
 
+    def on_optimizer_restored(self, optimizer: Optimizer) -> None:
+        """Follow ``optimizer.load_state_dict(...)``."""
+
     def on_optimizer_step(self, optimizer: Optimizer) -> None:
         """Precede a step that the optimizer takes."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.amp import GradScaler
 from torch.optim import Optimizer
 
@@ -22,6 +22,8 @@ class Presence:
     elements: int
     steps: int = 0
     times: int = 0
+    used: int = 0
+    """Steps in which the module that holds it ran in training."""
 
 
 class Gradients(Observer):
@@ -31,7 +33,10 @@ class Gradients(Observer):
     ``zero_grad_share``      exact zeros / elements, 0 to 1; judge it only as the excess over an fp32 twin
     ``missing_grad_share``   elements of trainable parameters without a gradient in every sampled step / all, 0 to 1
     ``partial_grad_share``   the same of parameters with a gradient in some of them, as experts that are chosen at times
+    ``unreached_weight_share``  those of the missing ones whose module ran in training before each of these steps
     ``nonfinite_grad_share`` inf or NaN / elements at the attempt, taken or skipped
+    ``fp16_floor_share``     where products are in fp16: elements that fp16 holds with at most five bits, below
+                             2**-19, / those that are not 0; as many again have become 0. 0 in other formats
     """
 
     def __init__(self) -> None:
@@ -40,6 +45,18 @@ class Gradients(Observer):
         self.current: dict[str, tuple[Tensor, int]] = {}
         """Number -> its value on the device, and what to divide it by."""
         self.presence: dict[int, Presence] = {}
+        self.is_fp16 = False
+        self.used: set[nn.Module] = set()
+        """Modules that ran in this attempt's training passes."""
+
+    def on_forward(self, module: nn.Module, output: Any, grad_enabled: bool) -> None:
+        """Note whose weights take part."""
+        if grad_enabled:
+            self.used.add(module)
+
+    def on_autocast(self, dtype: torch.dtype, grad_enabled: bool) -> None:
+        """Note whether gradients come from fp16 products: the optimizer gets them in the weights' own format."""
+        self.is_fp16 = self.is_fp16 or (dtype == torch.float16 and grad_enabled)
 
     def on_scaler_step(self, scaler: GradScaler, optimizer: Optimizer) -> None:
         """Look at what may make the scaler skip."""
@@ -57,6 +74,8 @@ class Gradients(Observer):
         self.current["grad_norm"] = (total_norm(found), 1)
         self._note_presence(optimizer)
         self._keep("nonzero_grad_share", torch.count_nonzero, values)
+        if self.is_fp16 or values.dtype == torch.float16:
+            self._keep("floor_grad_share", count_at_floor, values)
         if "nonfinite_grad_share" not in self.current:
             self._keep("nonfinite_grad_share", count_nonfinite, values)
 
@@ -65,6 +84,7 @@ class Gradients(Observer):
         if self.current:
             self.pending.append((step, self.current))
             self.current = {}
+        self.used = set()
 
     def read(self) -> list[dict[str, Any]]:
         """Return the samples as numbers."""
@@ -72,7 +92,10 @@ class Gradients(Observer):
         for step, sample in self.pending:
             numbers = {name: float(value) / of for name, (value, of) in sample.items()}
             if "nonzero_grad_share" in numbers:
-                numbers["zero_grad_share"] = 1 - numbers.pop("nonzero_grad_share")
+                nonzero, at_floor = numbers.pop("nonzero_grad_share"), numbers.pop("floor_grad_share", 0.0)
+                numbers |= {"zero_grad_share": 1 - nonzero} | (
+                    {"fp16_floor_share": at_floor / nonzero} if nonzero else {}
+                )
             new.append({"step": step} | numbers)
         self.pending = []
         self.history += new
@@ -85,8 +108,10 @@ class Gradients(Observer):
             "grad_norm_median": median(self.history, "grad_norm"),
             "zero_grad_share": median(self.history, "zero_grad_share"),
             "missing_grad_share": self._share(lambda p: p.times == 0),
+            "unreached_weight_share": self._share(lambda p: p.times == 0 and p.used == p.steps),
             "partial_grad_share": self._share(lambda p: 0 < p.times < p.steps),
             "nonfinite_grad_share": largest(self.history, "nonfinite_grad_share"),
+            "fp16_floor_share": median(self.history, "fp16_floor_share"),
         }
 
     def _keep(self, name: str, count: Callable[[Tensor], Tensor], values: Tensor) -> None:
@@ -94,12 +119,15 @@ class Gradients(Observer):
         self.current[name] = (count(values), values.numel())
 
     def _note_presence(self, optimizer: Optimizer) -> None:
+        # Not when they ran: a functional call puts others in their place for that time.
+        used = {id(p) for module in self.used for p in module._parameters.values()}  # noqa: SLF001 - the generators are slow
         for parameter in (p for group in optimizer.param_groups for p in group["params"] if p.requires_grad):
             known = self.presence.get(id(parameter))
             if known is None:
                 known = self.presence[id(parameter)] = Presence(parameter.numel())
             known.steps += 1
             known.times += parameter.grad is not None
+            known.used += id(parameter) in used
 
     def _share(self, condition: Callable[[Presence], bool]) -> float | None:
         total = sum(known.elements for known in self.presence.values())
@@ -126,6 +154,16 @@ def total_norm(grads: list[Tensor]) -> Tensor:
 def count_nonfinite(values: Tensor) -> Tensor:
     """Return how many values are inf or NaN, which less themselves are not 0; a third of the time of ``isfinite``."""
     return torch.count_nonzero(values - values)
+
+
+FLOOR = 2.0**-19
+"""Below it fp16 has at most five of its eleven significant bits: its smallest number is 2**-24."""
+
+
+def count_at_floor(values: Tensor) -> Tensor:
+    """Return how many values are such as fp16 gives before it gives 0: exact in it, and below FLOOR."""
+    size = values.abs()
+    return torch.count_nonzero((size < FLOOR) & (size > 0) & (values.half() == values))
 
 
 def median(history: list[dict[str, Any]], name: str) -> float | None:

@@ -81,6 +81,12 @@ def _print(line: str) -> None:
         raise HarnessError(f"standard output cannot be written: {error.strerror}") from error
 
 
+def complain(text: str) -> None:
+    """Say on standard error what a record may not be able to say; that nobody reads it is no second error."""
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f"{text}\n")
+
+
 def standard(value: Any) -> Any:
     """Return the value with non-finite numbers as the texts nan, inf and -inf: JSON has no such numbers."""
     if isinstance(value, float) and not math.isfinite(value):

@@ -8,9 +8,7 @@ shares this mode.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,6 +19,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from harness.observe.activations import MANTISSA_BITS
 from harness.observe.base import Observer
 from harness.observe.overflows import Overflows, on_host
+from harness.observe.sites import caller
 from harness.observe.updates import HALF
 
 aten = torch.ops.aten
@@ -37,13 +36,6 @@ MAX_ELEMENTS = 2**22
 
 MAX_PENDING = 1000
 """Reductions kept on the device before they are looked at: looking waits for it."""
-
-PACKAGES = (
-    str(Path(torch.__file__).parent),
-    str(Path(__file__).parent),
-    str(Path(__file__).parent.parent / "faults"),
-)
-"""Code that is never named as the place of a reduction: torch, the observers, and injected faults."""
 
 
 class Reductions(Observer, TorchDispatchMode):
@@ -62,7 +54,7 @@ class Reductions(Observer, TorchDispatchMode):
         self.pending: list[tuple[str, Tensor]] = []
         self.exact: Any = WeakIdKeyDictionary()
         self.worst = (0.0, "")
-        self.overflows = Overflows(_caller)
+        self.overflows = Overflows(caller)
         self.bits: dict[str, int | None] = {"train_op_bits": None, "eval_op_bits": None}
         self.failure: Exception | None = None
 
@@ -161,7 +153,7 @@ class Reductions(Observer, TorchDispatchMode):
     def _keep(self, func: Any, result: Tensor, exact: Tensor, size: Tensor) -> None:
         """Keep the largest error as a number of its own: the result may be changed in place later."""
         error = relative_error(result.detach().double(), exact, size, SMALLEST[result.dtype])
-        self.pending.append((f"{func.overloadpacket.__name__} at {_caller()}", error))
+        self.pending.append((f"{func.overloadpacket.__name__} at {caller()}", error))
         if len(self.pending) >= MAX_PENDING:
             self._settle()
 
@@ -174,11 +166,3 @@ def relative_error(result: Tensor, exact: Tensor, size: Tensor, smallest: float)
     beyond = ((result - exact).abs() - smallest).clamp_min(0).reshape(-1)
     error = (beyond / size.reshape(-1).clamp_min(1e-300)).nan_to_num(nan=float("inf"), posinf=float("inf"))
     return torch.where(torch.isfinite(exact.reshape(-1)), error, 0.0).max()
-
-
-def _caller() -> str:
-    """Return file:line of the nearest frame outside torch and the observers."""
-    frame = sys._getframe(1)  # noqa: SLF001 - the documented way to read a caller's line without a traceback
-    while frame is not None and frame.f_code.co_filename.startswith((*PACKAGES, "<")):
-        frame = frame.f_back  # type: ignore[assignment]
-    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame else "unknown"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from typing import Any
+from weakref import WeakSet
 
 from torch import Tensor
 from torch.amp import GradScaler
@@ -31,9 +32,10 @@ class Scaling(Observer):
     ``final_loss_scale``            the scale at the end
     ``scale_backoffs``              times the scale fell
     ``scaler_restores``             times a saved state was loaded into a scaler
+    ``fresh_scaler_resumes``        times an optimizer's steps were restored, and a scaler without a past took over
     """
 
-    in_between = ("on_unscale", "on_scaler_step", "on_scaler_update", "on_scaler_restored")
+    in_between = ("on_unscale", "on_scaler_step", "on_scaler_update", "on_scaler_restored", "on_optimizer_restored")
     under_scaler = ("on_clip", "on_optimizer_stepped", "on_attempt_end")
 
     def __init__(self) -> None:
@@ -44,6 +46,11 @@ class Scaling(Observer):
         """Attempts of a fused optimizer with a number that is not 0 when the step was skipped."""
         self.told: set[int] = set()
         self.restored = 0
+        self.known: WeakSet[GradScaler] = WeakSet()
+        """Scalers that have a past: they took a step, or were restored."""
+        self.resumed: WeakSet[Optimizer] = WeakSet()
+        """Optimizers with restored steps that no scaler has stepped since."""
+        self.fresh = 0
         self.clips = 0
         self.early_clips = 0
         self.scales: list[tuple[int, Tensor]] = []
@@ -65,6 +72,10 @@ class Scaling(Observer):
     def on_scaler_step(self, scaler: GradScaler, optimizer: Optimizer) -> None:
         """An attempt under a live scale; before the first one it is where it starts."""
         self._live = True
+        if optimizer in self.resumed:
+            self.resumed.discard(optimizer)
+            self.fresh += scaler not in self.known
+        self.known.add(scaler)
         if not self.scales and not self.history:
             self._keep_scale(scaler)
 
@@ -84,6 +95,12 @@ class Scaling(Observer):
     def on_scaler_restored(self, scaler: GradScaler) -> None:
         """A checkpoint brought the scale back."""
         self.restored += 1
+        self.known.add(scaler)
+
+    def on_optimizer_restored(self, optimizer: Optimizer) -> None:
+        """A checkpoint brought the optimizer back; one without state has no past."""
+        if optimizer.state:
+            self.resumed.add(optimizer)
 
     def on_attempt_end(self, step: int) -> None:
         """Count."""
@@ -133,6 +150,7 @@ class Scaling(Observer):
             "clips_before_unscale_share": self.early_clips / self.clips if self.clips else 0.0,
             "final_loss_scale": scales[-1] if scales else 1.0,
             "scaler_restores": self.restored,
+            "fresh_scaler_resumes": self.fresh,
             "scale_backoffs": sum(b < a for a, b in itertools.pairwise(scales)),
         }
 

@@ -41,8 +41,8 @@ class Watch:
         self.reductions: Reductions | None = None
         self.attachment: Attachment | None = None
 
-    def start(self) -> None:
-        """Attach, unless the level is off."""
+    def start(self, *more: Observer) -> None:
+        """Attach, unless the level is off; ``more`` come after the standard observers."""
         if self.level == "off":
             return
         step = lambda: self.attachment.attempts + 1 if self.attachment else 1  # noqa: E731
@@ -59,7 +59,7 @@ class Watch:
             self.reductions = Reductions()
             self.reductions.__enter__()
             observers.append(self.reductions)
-        self.attachment = Attachment(observers, FULL_INTERVAL if self.level == "full" else INTERVAL)
+        self.attachment = Attachment([*observers, *more], FULL_INTERVAL if self.level == "full" else INTERVAL)
 
     def stop(self) -> None:
         """Detach; may be called twice."""

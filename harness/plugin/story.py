@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 
 from harness.config import RunSpec, command
 from harness.exam.incident import Incident
-from harness.exam.keys import Change
 from harness.experiment.store import RunStore
 from harness.plugin.options import Options
 from harness.plugin.places import Place, places
@@ -76,7 +75,7 @@ def _runs(incident: Incident, store: RunStore) -> Iterator[model.RunView]:
     yield from _view("suspect", "as reported", incident.suspect_spec, store)
     for role, changes in (("confirm", [key.confirm]), ("remedy", key.remedies), ("cheat", key.cheats)):
         for change in changes:
-            yield from _view(role, _label(change), incident.spec_after(change), store, incident.repeat_of(change))
+            yield from _view(role, change.label, incident.spec_after(change), store, incident.repeat_of(change))
 
 
 def _view(role: str, label: str, spec: RunSpec, store: RunStore, repeat: int = 0) -> Iterator[model.RunView]:
@@ -109,9 +108,3 @@ def _view(role: str, label: str, spec: RunSpec, store: RunStore, repeat: int = 0
 
 def _series(run: Run, event: str, name: str) -> model.Series:
     return [(step, value if math.isfinite(value) else None) for step, value in run.series(event, name)]
-
-
-def _label(change: Change) -> str:
-    if change.part:
-        return f"{change.part} put right"
-    return ", ".join(f"{name}={value}" for name, value in change.set.items())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass, fields
 from typing import Any, Literal, cast
 
@@ -60,7 +60,12 @@ def as_workload(made: Any, where: str) -> Workload:
     if isinstance(made, Workload):
         return made
     names = [f.name for f in fields(Workload)]
-    values = made if isinstance(made, dict) else {n: getattr(made, n) for n in names if hasattr(made, n)}
+    values = dict(made) if isinstance(made, Mapping) else {n: getattr(made, n) for n in names if hasattr(made, n)}
+    if not values and not isinstance(made, Mapping):
+        raise WorkloadError(
+            f"{where}: the factory returned {_shown(made)}; accepted are a Workload, a dict, or an object with the "
+            f"attributes {', '.join(REQUIRED)}"
+        )
     missing = [name for name in REQUIRED if values.get(name) is None]
     if missing:
         raise WorkloadError(f"{where}: the workload lacks {', '.join(missing)}; it needs {', '.join(REQUIRED)}")
@@ -89,6 +94,11 @@ class TensorPairs(Dataset[Any]):
 def size_of(dataset: Dataset[Any]) -> int:
     """Return the number of samples of a map-style dataset."""
     return len(cast("Sized", dataset))
+
+
+def _shown(made: object) -> str:
+    """Say what a factory returned; its content may be long, or fail to be shown."""
+    return "nothing (None)" if made is None else f"an object of type {type(made).__name__}"
 
 
 def _check_model(model: object) -> None:

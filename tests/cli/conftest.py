@@ -18,7 +18,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "half": {"precision": "bf16", "observe": "full"},
     "plain": {"precision": "bf16"},
     "sick": {"precision": "bf16", "observe": "full", "fault": "needless_scaler_with_bf16"},
-    "alone": {"precision": "fp16", "observe": "full", "fault": "fp16_no_loss_scaling"},
+    "alone": {"precision": "bf16", "observe": "full", "fault": "autocast_cache_no_grad"},
     "other": {"precision": "bf16", "seed": 7, "lr": 0.01, "batch_size": 32},
 }
 """Name -> what it has beside the tiny settings."""

@@ -79,8 +79,10 @@ def test_finding_in_words(run_folder: RunFolder, capsys: pytest.CaptureFixture[s
 def test_missing_evidence_names_its_command(run_folder: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
     """What is missing comes with the command that produces it."""
     main(words(run_folder, "alone", ""))
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if "fp16_no_loss_scaling: " in line]
-    assert line.startswith("missing for fp16_no_loss_scaling: zero_grad_excess; to get it: python train.py --size tiny")
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "autocast_cache_no_grad: " in line]
+    assert line.startswith(
+        "missing for autocast_cache_no_grad: missing_grad_excess; to get it: python train.py --size tiny"
+    )
     assert "--precision fp32" in line
 
 
@@ -109,7 +111,10 @@ def test_declared_parts_may_differ(run_folder: RunFolder, capsys: pytest.Capture
         (["garbage"], "garbage: no run folder: none of the 2 line(s) in it is a record"),
         (["good", "--reference", "absent"], "absent: no run folder"),
         (["good", "--reference", "garbage"], "garbage: no run folder: none of the 2 line(s) in it is a record"),
-        (["good", "--declared", "speed"], "--declared: unknown part 'speed'; known are: workload, size, precision"),
+        (
+            ["good", "--declared", "speed"],
+            "--declared: unknown part 'speed' (did you mean 'seed'?); known are: workload, size, precision",
+        ),
         (["good", "--declared", ""], "--declared: unknown part ''; known are: workload, size, precision"),
     ],
 )

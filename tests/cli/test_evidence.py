@@ -160,8 +160,9 @@ def test_replay_of_a_command_that_must_not_run(
         (shutil.rmtree, [], "there is no evidence file"),
         (lambda folder: None, ["--record", "9"], "there is no record 9; there are 1 to 3"),
         (lambda folder: None, ["--record", "0"], "there is no record 0; there are 1 to 3"),
+        (lambda folder: None, ["--record", "1"], "--record 1 has nothing to repeat: it is the environment record"),
     ],
-    ids=["edited", "garbage", "no folder", "record 9", "record 0"],
+    ids=["edited", "garbage", "no folder", "record 9", "record 0", "no command"],
 )
 def test_replay_of_broken_evidence(
     evidence: Path,
@@ -177,12 +178,6 @@ def test_replay_of_broken_evidence(
     assert captured.err.startswith("gpu-exam replay: error: ")
     assert sentence in captured.err
     assert (len(captured.err.splitlines()), captured.out) == (1, "")
-
-
-def test_replay_of_a_record_without_numbers(evidence: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The environment record has nothing to compare, and nothing compared is no success."""
-    assert main(["replay", str(evidence), "--record", "1"]) == 1
-    assert "it is the environment record, not a check" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", ["verify", "replay"])

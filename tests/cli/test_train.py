@@ -207,6 +207,11 @@ def test_run_in_this_process_prints_and_records(tmp_path: Path, capsys: pytest.C
         (["--config", "absent.yaml"], "absent.yaml: cannot be read: No such file or directory"),
         (["--restart-at", "500"], "restart_at=500 must be below max_steps=200"),
         (["--devices", "2", "--device", "emulated"], "--device emulated: this workload runs on cuda or cpu;"),
+        (["--devices", "999", "--device", "cpu"], "--devices 999: on the cpu each needs a core of its own, and"),
+        (["--steps", "5"], "unknown flag --steps (did you mean --max-steps?); train.py --help lists what is accepted"),
+        (["--max=5"], "unknown flag --max; train.py --help lists"),
+        (["--max-steps"], "--max-steps: a value is missing; one that begins with - is given as --max-steps=VALUE;"),
+        (["7"], "unexpected word '7', accepted are flags; train.py --help lists"),
     ],
 )
 def test_mistake_is_one_line_on_stderr(capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:
@@ -239,13 +244,36 @@ def test_number_of_ranks_is_the_launchers(monkeypatch: pytest.MonkeyPatch, capsy
     assert complaint(capsys, "--devices", "3") == said
 
 
-@pytest.mark.parametrize("words", [["--steps", "5"], ["--max", "5"], ["--max-steps"], ["7"]])
-def test_flag_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
-    """Nor is a beginning of one taken for it."""
-    with pytest.raises(SystemExit) as caught:
-        main(words)
-    assert caught.value.code == 2
-    assert "train.py: error:" in capsys.readouterr().err
+@pytest.mark.parametrize("devices", ["1", "2"])
+def test_device_that_is_not_there_is_a_refusal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, devices: str
+) -> None:
+    """Nothing was wrong with the run; where a folder was made, its last record says it too."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert main(["--device", "cuda", "--devices", devices, "--out", str(tmp_path / "run")]) == 2
+    said = capsys.readouterr().err
+    assert (said.count("\n"), "sees no GPU here; --device cpu works" in said) == (1, True)
+    assert [read_run(folder).state for folder in tmp_path.iterdir()] == (["refused"] if devices == "1" else [])
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("devices", ["1", "2"])
+def test_interrupt_says_whether_anything_was_recorded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, devices: str, recorded: bool
+) -> None:
+    """And leaves no folder without a record."""
+
+    def interrupted(*_: Any, **__: Any) -> None:
+        (tmp_path / "run").mkdir()
+        (tmp_path / "run" / "rank0.jsonl").write_text("{}\n" * recorded)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("harness.launch.run", interrupted)
+    monkeypatch.setattr("harness.engine.run.execute", interrupted)
+    assert main(["--device", "cpu", "--devices", devices, "--out", str(tmp_path / "run")]) == 130
+    kept = f"its records are in {tmp_path / 'run'}" if recorded else "nothing was recorded"
+    assert capsys.readouterr().err == f"train.py: interrupted; {kept}\n"
+    assert (tmp_path / "run").exists() == recorded
 
 
 @pytest.mark.parametrize(

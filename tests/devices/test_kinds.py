@@ -34,7 +34,7 @@ def test_auto_takes_a_gpu_if_there_is_one(monkeypatch: pytest.MonkeyPatch, asked
 @pytest.mark.parametrize(
     ("asked", "devices", "gpus", "said"),
     [
-        ("cuda", 1, 0, r"--devices 1: 0 GPU\(s\) visible; gpu-exam doctor says why"),
+        ("cuda", 1, 0, "--device cuda: no GPU is visible here; --device cpu works, gpu-exam doctor says why"),
         ("cuda", 4, 2, r"--devices 4: 2 GPU\(s\) visible"),
         ("auto", 4, 2, r"--devices 4: 2 GPU\(s\) visible"),
     ],
@@ -48,10 +48,15 @@ def test_more_ranks_than_gpus_are_refused(
         resolved(RunSpec(device=asked, devices=devices))  # type: ignore[arg-type]
 
 
-def test_ranks_on_the_host_may_outnumber_its_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They share it."""
+@pytest.mark.parametrize("asked", ["cpu", "auto"])
+def test_more_ranks_than_cores_are_refused(monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
+    """Each needs a core of its own; emulated devices share the host."""
     pretend_gpus(monkeypatch, 0)
-    assert resolved(RunSpec(devices=64)).devices == 64
+    monkeypatch.setattr(kinds, "usable_cores", lambda: 4)
+    with pytest.raises(DeviceError, match=r"--devices 5: .* and this process may use 4; accepted are 1 to 4$"):
+        resolved(RunSpec(device=asked, devices=5))  # type: ignore[arg-type]
+    assert resolved(RunSpec(device=asked, devices=4)).devices == 4  # type: ignore[arg-type]
+    assert resolved(RunSpec(device="emulated", devices=64)).devices == 64
 
 
 def test_question_is_answered_without_torch() -> None:

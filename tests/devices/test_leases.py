@@ -207,7 +207,10 @@ def test_no_gpu_says_why(environ: dict[str, str]) -> None:
 def test_more_ranks_than_cores(environ: dict[str, str]) -> None:
     """The cpu kind has one rank a core; the emulated kind sleeps and may have more."""
     ranks = usable_cores() + 1
-    with pytest.raises(DeviceError, match=f"may use {usable_cores()}"), lease(ranks, "cpu", 0, environ=environ):
+    with (
+        pytest.raises(DeviceError, match=f"at most {usable_cores()} with --devices"),
+        lease(ranks, "cpu", 0, environ=environ),
+    ):
         pass
     with lease(ranks, "emulated", 0, environ=environ) as devices:
         assert devices == []

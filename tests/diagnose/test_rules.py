@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import eq, ge, gt, le, lt
 from typing import Any, get_args
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from harness.diagnose.base import RULES, Rule
 from harness.diagnose.diagnosis import INTEGRITY, diagnose
 from harness.diagnose.finding import Category, Finding
-from harness.diagnose.observations import UNITS, Observations
+from harness.diagnose.observations import NO_BOUND, UNITS, Observations
 from harness.experiment.store import RunStore
 from harness.faults.base import FAULTS
 from tests.diagnose.records import edited, run_of, without
@@ -25,6 +27,8 @@ READ_FROM: dict[str, tuple[str, ...]] = {
     "undeclared_differences": ("event",),
 }
 """Derived observation -> the names in the records that it is made of; without any ``event`` no record is usable."""
+
+COMPARED: dict[str, Callable[[float, float], bool]] = {">=": ge, ">": gt, "<=": le, "<": lt, "=": eq}
 
 GARBAGE: tuple[Any, ...] = ("many", "", None, True, [], [1.0], {}, {"a": 1}, "nan", "inf", "-inf", -1, 10**400, 1e308)
 
@@ -61,6 +65,13 @@ class TestRule:
             assert entry.source
             assert entry.value != "not observed"
 
+    def test_its_evidence_meets_what_it_says(self, name: str, store: RunStore) -> None:
+        """Each condition holds for the value beside it; what decided nothing says so, and something did decide."""
+        shown = incident(name, shown_by(name), store)
+        (finding,) = shown.diagnose(shown.suspect).findings
+        assert all(meets(entry.value, entry.threshold) for entry in finding.evidence)
+        assert finding.evidence[0].threshold != NO_BOUND
+
     def test_it_says_what_is_missing(self, name: str, store: RunStore) -> None:
         """Without an observation that it needs there is neither a guess nor an error, but a command that gives it."""
         shown = incident(name, shown_by(name), store)
@@ -92,6 +103,20 @@ class TestRule:
         """An empty run is no evidence of anything."""
         empty = edited(run_of(), lambda record: {})
         assert name not in [finding.cause for finding in diagnose(Observations(empty, run_of())).findings]
+
+
+def meets(value: Any, condition: str) -> bool:
+    """Tell whether a value meets a condition; a condition of another form is an error."""
+    if condition in {NO_BOUND, "is named", "none allowed"}:
+        return bool(value) or condition == NO_BOUND
+    match condition.split():
+        case [">=" | ">" | "<=" | "<" | "=" as sign, bound]:
+            return COMPARED[sign](value, float(bound))
+        case ["within", "a", "factor", "of", factor, "of", middle]:
+            return bool(1 / float(factor) < value / float(middle) < float(factor))
+        case ["contains" | "no" as word, part]:
+            return (part in value.split(",")) is (word == "contains")
+    raise ValueError(condition)
 
 
 def spoiled(run: Any, garbage: Any, only: str | None = None) -> Any:
@@ -127,13 +152,23 @@ def test_the_confusion_matrix_is_diagonal(cause: str, workload: str, store: RunS
 
 
 def test_a_run_alone_says_what_its_reference_would_tell(store: RunStore) -> None:
-    """Without an fp32 twin the rules that need one ask for it, and the others still judge."""
-    shown = incident("fp16_no_loss_scaling", "digits_mlp", store)
+    """Without an fp32 twin a rule that needs one asks for it, and the others still judge."""
+    shown = incident("autocast_cache_no_grad", "digits_mlp", store)
     result = diagnose(Observations(shown.suspect))
     assert result.status == "not_enough_evidence"
-    (missing,) = [entry for entry in result.missing if entry.needed_for == "fp16_no_loss_scaling"]
-    assert missing.observation == "zero_grad_excess"
+    (missing,) = [entry for entry in result.missing if entry.needed_for == "autocast_cache_no_grad"]
+    assert missing.observation == "missing_grad_excess"
     assert "--precision fp32" in missing.command
+
+
+@pytest.mark.parametrize("workload", ["digits_mlp", "byte_lm"])
+def test_gradients_at_the_floor_tell_without_a_twin(workload: str, store: RunStore) -> None:
+    """fp16 without a loss scale is found from the run alone, less surely; its healthy twin is left in peace."""
+    shown = incident("fp16_no_loss_scaling", workload, store)
+    alone, twin = diagnose(Observations(shown.suspect)), diagnose(Observations(shown.control))
+    assert [finding.cause for finding in alone.findings] == ["fp16_no_loss_scaling"]
+    assert alone.findings[0].confidence < shown.diagnose(shown.suspect).findings[0].confidence
+    assert twin.findings == []
 
 
 def test_every_unit_belongs_to_an_observation(store: RunStore) -> None:

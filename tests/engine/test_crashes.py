@@ -69,9 +69,9 @@ def test_killed_rank_is_named_with_its_signal(
         ("raise ValueError('bad')", "refused", "mine.py:make: ValueError: bad (mine.py, line"),
         ("raise MemoryError", "oom", "MemoryError"),
         ("torch.empty(10**15)", "oom", "can't allocate memory"),
-        ("raise KeyboardInterrupt", "interrupted", "KeyboardInterrupt"),
-        ("os.kill(os.getpid(), signal.SIGTERM); time.sleep(9)", "interrupted", "KeyboardInterrupt"),
-        ("os.kill(os.getpid(), signal.SIGINT); time.sleep(9)", "interrupted", "KeyboardInterrupt"),
+        ("raise KeyboardInterrupt", "interrupted", "stopped by Ctrl-C or SIGTERM"),
+        ("os.kill(os.getpid(), signal.SIGTERM); time.sleep(9)", "interrupted", "stopped by Ctrl-C or SIGTERM"),
+        ("os.kill(os.getpid(), signal.SIGINT); time.sleep(9)", "interrupted", "stopped by Ctrl-C or SIGTERM"),
     ],
 )
 def test_rank_that_can_say_why_says_it(launched: Launcher, devices: int, what: str, state: str, said: str) -> None:

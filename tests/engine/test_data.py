@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -124,6 +125,34 @@ def test_loading_leaves_the_default_generator_alone() -> None:
     assert len(list(islice(iter(Batches(workload, RunSpec(batch_size=8), 0, 1)), 30))) == 30
     assert len(list(validation_batches(workload.val_data, 4, 0, 1))) == 25
     assert torch.equal(before, torch.get_rng_state())
+
+
+def test_workers_of_each_rank_draw_from_a_seed_of_their_own() -> None:
+    """What a dataset draws in a worker would otherwise be the same on every rank; one rank alone has the run's seed."""
+
+    def seed(rank: int, world_size: int) -> int:
+        loader = Batches(numbered(100), RunSpec(batch_size=8, seed=5), rank, world_size).loader
+        return int(loader.generator.initial_seed())
+
+    assert seed(0, 1) == 5
+    assert len({seed(0, 2), seed(1, 2)}) == 2
+
+
+@pytest.mark.parametrize(
+    ("dataset", "pinned"),
+    [
+        (TensorPairs(torch.ones(9, 2), torch.ones(9)), True),
+        (TensorPairs(torch.ones(9, 2, device="meta"), torch.ones(9)), False),
+        (TensorPairs(torch.eye(9).to_sparse(), torch.ones(9)), False),
+        ([(torch.ones(2), torch.ones(1))] * 9, False),
+    ],
+    ids=["on the host", "on a device", "sparse", "of a user"],
+)
+def test_only_dense_data_on_the_host_are_pinned(dataset: Any, pinned: bool) -> None:
+    """Pinning anything else would end a run that works without it; and for a CPU nothing is pinned."""
+    workload = replace(numbered(9), train_data=dataset)
+    for wanted in (True, False):
+        assert Batches(workload, RunSpec(batch_size=3), 0, 1, pinned=wanted).loader.pin_memory == (pinned and wanted)
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 3])

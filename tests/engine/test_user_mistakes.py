@@ -43,9 +43,11 @@ def changing(**parts: str) -> str:
 
 
 FACTORIES = {
-    "def make():\n    return None\n": "the workload lacks model, train_data, val_data, loss, metric; it needs",
-    "def make():\n    return 5\n": "the workload lacks model,",
-    "def make():\n    return [parts()]\n": "the workload lacks model,",
+    "def make():\n    return None\n": "the factory returned nothing (None); accepted are a Workload, a dict, or",
+    "def make():\n    return 5\n": "the factory returned an object of type int; accepted are a Workload, a dict, or",
+    "def make():\n    return {}\n": "the workload lacks model, train_data, val_data, loss, metric; it needs",
+    "def make():\n    return [parts()]\n": "the factory returned an object of type list; accepted are",
+    "def make():\n    return nn.Linear(8, 2)\n": "the factory returned an object of type Linear; accepted are",
     changing(speed="1"): "unknown parts speed; known are: model,",
     MAKE.replace(
         "return parts()", "raise ValueError('two\\nlines')"

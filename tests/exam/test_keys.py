@@ -173,3 +173,15 @@ def test_every_part_of_a_run_can_be_put_right() -> None:
     assert {FAULTS.load(name).part for name in FAULTS.names()} <= set(PARTS)
     assert "spec" in PARTS
     assert "workload" in RunSpec.__struct_fields__
+
+
+@pytest.mark.parametrize(
+    ("change", "label"),
+    [
+        (Change(why="because", part="scaler"), "scaler put right"),
+        (Change(why="because", set={"precision": "bf16", "lr": 0.01}), "precision=bf16, lr=0.01"),
+    ],
+)
+def test_a_change_is_told_in_a_few_words(change: Change, label: str) -> None:
+    """The part or the fields, without the reason."""
+    assert change.label == label

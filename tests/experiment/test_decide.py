@@ -41,9 +41,13 @@ TABLE: dict[str, tuple[Contrast, str, str]] = {
     "metric is no number": (
         against(spread(2, 2, 2), spread(math.inf, math.inf, math.inf)),
         "reject",
-        "worse in every repeat",
+        "the validation metric is not finite in any repeat",
     ),
-    "metric is no number once": (against(spread(2, 2, 2), spread(0, 0, math.inf)), "inconclusive", "more repeats"),
+    "metric is no number once": (
+        against(spread(2, 2, 2), spread(0, 0, math.inf)),
+        "inconclusive",
+        "not finite in some of the repeats: more repeats",
+    ),
     "metric is missing": (against(spread(2, 2, 2), NOTHING), "inconclusive", "the validation metric is missing"),
     "speed is missing": (against(NOTHING), "inconclusive", "does not tell a gain from noise"),
     "memory is missing": (against(spread(0.8, 0.8, 0.8), memory=NOTHING), "reject", "no gain"),
@@ -62,12 +66,27 @@ def test_the_decision_table(case: str) -> None:
 def test_one_timed_run_says_nothing_about_speed() -> None:
     """Without a spread a gain cannot be told from noise."""
     decision = decide(arm(timed()), against(spread(3.0)), TOLERANCE)
-    assert (decision.verdict, "one timed run has no spread" in decision.reason) == ("inconclusive", True)
+    assert (decision.verdict, "One repeat has no spread, so speed" in decision.reason) == ("inconclusive", True)
 
 
-def test_one_run_that_is_worse_is_rejected_all_the_same() -> None:
-    """Quality needs no repetition to be out of tolerance."""
-    assert decide(arm(timed()), against(quality=spread(0.2)), TOLERANCE).verdict == "reject"
+def test_one_run_that_is_worse_is_not_rejected() -> None:
+    """What one seed shows may be that seed."""
+    decision = decide(arm(timed()), against(quality=spread(0.2)), TOLERANCE)
+    assert decision.verdict == "inconclusive"
+    assert "20.0% worse, tolerated is 1.0%. One repeat has no spread: more repeats" in decision.reason
+
+
+def test_one_run_whose_metric_is_not_finite_is_rejected() -> None:
+    """That needs no repetition."""
+    decision = decide(arm(timed()), against(quality=spread(math.inf)), TOLERANCE)
+    assert (decision.verdict, decision.reason) == ("reject", "the validation metric is not finite")
+
+
+def test_one_run_that_is_slower_is_no_argument_against_a_fix() -> None:
+    """Its speed is not judged."""
+    decision = decide(arm(timed(), diagnosis=diagnosed("a")), against(spread(0.5)), TOLERANCE)
+    assert decision.verdict == "adopt with a fix"
+    assert decision.reason == "a: fix it. One repeat has no spread, so speed is not judged"
 
 
 BROKEN = arm(timed(), timed(state="oom"))
@@ -81,7 +100,12 @@ JUDGED: dict[str, tuple[Arm, Contrast, str, str]] = {
     "unknown": (arm(diagnosis=diagnosed("unknown")), against(TWICE), "adopt", "2.00 times as fast"),
     "second finding": (arm(diagnosis=diagnosed("unknown", "a")), against(), "adopt with a fix", "a: fix it"),
     "broken": (BROKEN, against(TWICE), "reject", "the run ended as oom: rank 0 oom"),
-    "broken with a cause": (arm(*BROKEN.runs, diagnosis=diagnosed("a")), against(), "adopt with a fix", "ended as oom"),
+    "broken with a cause": (
+        arm(*BROKEN.runs, diagnosis=diagnosed("a")),
+        against(),
+        "adopt with a fix",
+        "Not as it is, because",
+    ),
 }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness.errors import EvidenceError
+from harness.errors import EvidenceError, UsageError
 from harness.experiment.replay import ReplayResult, compare, replay
 from harness.experiment.replay_command import CommandEnd
 from harness.observe.chain import Tolerance
@@ -155,10 +155,18 @@ def test_record_without_numbers_is_skipped(log_of: Callable[..., Path], fields: 
 
 
 @pytest.mark.parametrize(("record", "kind"), [(1, "environment"), (3, "terminal")])
-def test_other_records_are_skipped_when_chosen(log_of: Callable[..., Path], record: int, kind: str) -> None:
-    """An environment or terminal record is no check; unless chosen it is not even listed."""
-    [result] = replay(log_of(entry()), record=record, run=forbidden)
-    assert (result.outcome, result.reason) == ("SKIPPED", f"it is the {kind} record, not a check")
+def test_other_records_are_refused_when_chosen(log_of: Callable[..., Path], record: int, kind: str) -> None:
+    """An environment or terminal record has no command; the sentence names the records that have one."""
+    said = f"--record {record} has nothing to repeat: it is the {kind} record, which holds no command; accepted are 2$"
+    with pytest.raises(UsageError, match=said):
+        replay(log_of(entry()), record=record, run=forbidden)
+
+
+def test_records_that_can_be_repeated_are_named_as_ranges(log_of: Callable[..., Path]) -> None:
+    """A long log is one sentence too."""
+    log = log_of(entry(), entry(), entry(), entry(command=[]), entry())
+    with pytest.raises(UsageError, match=r"--record 5 has nothing .* holds no command; accepted are 2 to 4, 6$"):
+        replay(log, record=5, run=forbidden)
 
 
 def test_changed_log_is_not_replayed(log_of: Callable[..., Path]) -> None:

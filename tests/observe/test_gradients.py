@@ -25,8 +25,10 @@ def test_norm_and_zero_share_are_exact() -> None:
         "grad_norm_median": 5.0,
         "zero_grad_share": 0.5,
         "missing_grad_share": 0.0,
+        "unreached_weight_share": 0.0,
         "partial_grad_share": 0.0,
         "nonfinite_grad_share": 0.0,
+        "fp16_floor_share": 0.0,
     }
 
 
@@ -158,3 +160,50 @@ def test_dense_leaves_the_gradient_alone() -> None:
     grad = torch.sparse_coo_tensor(torch.tensor([[1, 1]]), torch.tensor([1.0, 2.0]), (4,), check_invariants=True)
     assert dense(grad).tolist() == [3.0]
     assert grad._nnz() == 2
+
+
+@pytest.mark.parametrize(
+    ("dtype", "grads", "share"),
+    [
+        (torch.float16, [2.0**-24, 3 * 2.0**-24, 1.0, 0.0], 2 / 3),
+        (torch.float16, [2.0**-24 / 65536, 1.0, 1.0, 0.0], 0.0),
+        (torch.bfloat16, [2.0**-24, 3 * 2.0**-24, 1.0, 0.0], 0.0),
+    ],
+)
+def test_gradients_at_the_floor_of_fp16(dtype: torch.dtype, grads: list[float], share: float) -> None:
+    """The last numbers before 0 count where products are in fp16; what was scaled and unscaled lies between them."""
+    parameter = weight(1, 1, 1, 1)
+    optimizer = torch.optim.SGD([parameter], lr=0.1)
+
+    def train() -> None:
+        with torch.autocast("cpu", dtype=dtype):
+            step_with(optimizer, grads)
+
+    assert seen(Gradients(), train)["fp16_floor_share"] == pytest.approx(share)
+
+
+class TwoHeads(nn.Module):
+    """One head learns, one is computed for nothing, and one does not run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.learns, self.detached, self.idle = (nn.Linear(2, 1, bias=False) for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return what the loss sees."""
+        out: torch.Tensor = self.learns(x) + self.detached(x).detach()
+        return out
+
+
+def test_weights_that_ran_and_got_no_gradient() -> None:
+    """A third of the weights ran for nothing; a head that does not run is missing too, but is not unreached."""
+    model = TwoHeads()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def train() -> None:
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+
+    found = seen(Gradients(), train)
+    assert found["missing_grad_share"] == pytest.approx(2 / 3)
+    assert found["unreached_weight_share"] == pytest.approx(1 / 3)

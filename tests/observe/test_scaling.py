@@ -166,3 +166,36 @@ def test_a_restored_scale_is_noticed() -> None:
 def test_nothing_attempted_has_no_late_share() -> None:
     """Without any attempt there is no share, rather than a share of 0."""
     assert seen(Scaling(), lambda: None)["skipped_share_late"] is None
+
+
+@pytest.mark.parametrize(
+    ("restores_scaler", "trains_before", "resumes"), [(False, True, 1), (True, True, 0), (False, False, 0)]
+)
+def test_a_new_scaler_after_a_resume_is_counted(restores_scaler: bool, trains_before: bool, resumes: int) -> None:
+    """An optimizer that has a past gets a scaler that has none: the scale starts over."""
+
+    def phases() -> None:
+        parameter = weight(1)
+        first, scaler = torch.optim.Adam([parameter], lr=0.1), GradScaler("cpu", init_scale=8.0)
+        if trains_before:
+            scaled_step(scaler, first, loss_that(parameter, overflows=False))
+        second, fresh = torch.optim.Adam([parameter], lr=0.1), GradScaler("cpu", init_scale=8.0)
+        second.load_state_dict(first.state_dict())
+        if restores_scaler:
+            fresh.load_state_dict(scaler.state_dict())
+        scaled_step(fresh, second, loss_that(parameter, overflows=False))
+
+    assert seen(Scaling(), phases)["fresh_scaler_resumes"] == resumes
+
+
+def test_a_scaler_that_goes_on_is_no_new_one() -> None:
+    """The best weights are loaded back into the optimizer; the scaler never stopped."""
+
+    def rewind() -> None:
+        parameter, scaler = weight(1), GradScaler("cpu", init_scale=8.0)
+        optimizer = torch.optim.Adam([parameter], lr=0.1)
+        scaled_step(scaler, optimizer, loss_that(parameter, overflows=False))
+        optimizer.load_state_dict(optimizer.state_dict())
+        scaled_step(scaler, optimizer, loss_that(parameter, overflows=False))
+
+    assert seen(Scaling(), rewind)["fresh_scaler_resumes"] == 0

@@ -74,7 +74,7 @@ def cores_present(host: Host) -> GateCheck:
         "" if cores >= needed else observed,
         observed=observed,
         expected=f"at least {needed} for {host.devices} of kind {host.kind}",
-        remedy="ask for fewer --devices, or use --device emulated, whose ranks may outnumber the cores",
+        remedy="ask for fewer --devices, or give this process more cores (taskset, the limits of the container)",
     )
 
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
 
 import msgspec
 
 from harness.devices.gate.host import GateKind
+from harness.observe.environment import PROJECT
 from harness.observe.outcome import GateCheck
+from harness.processes import finish
 
 TIME_LIMIT_S = 180.0
 """Origin: the self-test's own limit for its ranks (120 s), and an import of torch from a cold network disk."""
 
-_ROOT = Path(__file__).parents[3]
 _REMEDY = (
     "run `python -m harness.devices.selftest --device {kind}` by hand and read the error; reinstall torch or the driver"
 )
@@ -68,21 +64,8 @@ def selftest_checks(command: Sequence[str], environ: Mapping[str, str], kind: Ga
 
 def _run(command: Sequence[str], environ: Mapping[str, str]) -> tuple[bytes, str, str]:
     """Return (stdout, stderr, what went wrong). Exit code 1 means that a check failed, which is a result."""
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, env=environ, cwd=_ROOT, stdout=pipe, stderr=pipe, start_new_session=True) as process:
-        try:
-            output, errors = process.communicate(timeout=TIME_LIMIT_S)
-            problem = "" if process.returncode in {0, 1} else f"it ended with exit code {process.returncode}"
-        except subprocess.TimeoutExpired:
-            problem = f"no result after {TIME_LIMIT_S:g} s"
-            _kill_group(process.pid)
-            output, errors = process.communicate()
-        finally:
-            # Whatever happened, no rank stays on the device.
-            _kill_group(process.pid)
-    return output, errors.decode(errors="replace"), problem
-
-
-def _kill_group(leader: int) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(leader, signal.SIGKILL)
+    ended = finish(command, TIME_LIMIT_S, cwd=PROJECT, environ=environ)
+    problem = "" if ended.code in {0, 1} else f"it ended with exit code {ended.code}"
+    if ended.timed_out:
+        problem = f"no result after {TIME_LIMIT_S:g} s"
+    return ended.stdout, ended.stderr.decode(errors="replace"), problem

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from harness.diagnose.base import Rule
-from harness.diagnose.finding import Finding
+from harness.diagnose.base import Match, Rule
 from harness.diagnose.observations import Observations
 
 BOUND = 0.001
@@ -11,17 +10,16 @@ BOUND = 0.001
 
 
 def possible(observations: Observations) -> bool:
-    """Some trainable parameters have no gradient at all."""
-    return observations.at_least("missing_grad_share", BOUND)
+    """Weights of modules that take part in training in 16 bits get no gradient; an unused head takes no part."""
+    is_16_bit = not {"float16", "bfloat16"}.isdisjoint(observations.text("train_formats").split(","))
+    return is_16_bit and observations.at_least("unreached_weight_share", BOUND)
 
 
-def judge(observations: Observations) -> Finding | None:
+def judge(observations: Observations) -> Match | None:
     """Compare with the fp32 twin: unused heads have no gradient there either."""
     if not observations.at_least("missing_grad_excess", BOUND):
         return None
-    return Finding(
-        category="precision",
-        cause="autocast_cache_no_grad",
+    return Match(
         confidence=0.9,
         summary=(
             f"{observations.number('missing_grad_excess') or 0:.0%} of the trainable weights get no gradient under "
@@ -30,7 +28,7 @@ def judge(observations: Observations) -> Finding | None:
         ),
         evidence=[
             observations.evidence("missing_grad_excess", f">= {BOUND}"),
-            observations.evidence("missing_grad_share", "as in fp32"),
+            observations.evidence("missing_grad_share", f">= {BOUND}"),
         ],
         confirm="Run once in fp32: the same parameters must get a gradient.",
         action=(
@@ -41,5 +39,9 @@ def judge(observations: Observations) -> Finding | None:
 
 
 RULE = Rule(
-    category="precision", applies=possible, gate=("missing_grad_share",), needs=("missing_grad_excess",), judge=judge
+    category="precision",
+    applies=possible,
+    gate=("train_formats", "unreached_weight_share"),
+    needs=("missing_grad_excess",),
+    judge=judge,
 )

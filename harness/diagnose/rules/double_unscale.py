@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from harness.diagnose.base import Rule, under_a_scaler
-from harness.diagnose.finding import Finding
+from harness.diagnose.base import Match, Rule, under_a_scaler
 from harness.diagnose.observations import Observations
 
 BOUND = 0.5
@@ -20,15 +19,13 @@ def possible(observations: Observations) -> bool:
     return under_a_scaler(observations) and not no_clip and not early
 
 
-def judge(observations: Observations) -> Finding | None:
+def judge(observations: Observations) -> Match | None:
     """Compare the norm at the step with the norm that clipping left."""
     ratio = observations.number("step_norm_ratio") or 0.0
     scale = observations.number("final_loss_scale") or 1.0
     if not ratio < BOUND or not 1 / FACTOR < ratio * scale < FACTOR:
         return None
-    return Finding(
-        category="precision",
-        cause="double_unscale",
+    return Match(
         confidence=0.95,
         summary=(
             f"The optimizer gets gradients whose norm is {ratio:.2g} of what clipping left; the loss scale is "
@@ -36,7 +33,7 @@ def judge(observations: Observations) -> Finding | None:
         ),
         evidence=[
             observations.evidence("step_norm_ratio", f"< {BOUND}"),
-            observations.evidence("final_loss_scale", "inverse of the ratio"),
+            observations.evidence("final_loss_scale", f"within a factor of {FACTOR:g} of {1 / ratio:.3g}"),
         ],
         confirm="Run once in bf16, where the scale is 1: the norm at the step must be what clipping left.",
         action="Unscale once: drop the division by hand, or the unscale_ when a fused optimizer divides by itself.",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from harness.diagnose.base import Rule
-from harness.diagnose.finding import Finding
+import math
+from collections.abc import Iterator
+
+from harness.diagnose.base import Match, Rule
+from harness.diagnose.finding import Evidence
 from harness.diagnose.observations import Observations
 from harness.observe.recorder import number
 
@@ -32,33 +35,28 @@ def possible(observations: Observations) -> bool:
     if closely and observations.text("coarser_eval_module"):
         return True
     kinds = KINDS if closely else KINDS[:2]
-    return any(_bits(observations, "eval", kind) < _bits(observations, "train", kind) for kind in kinds)
+    return any(_is_coarser(observations, kind) for kind in kinds)
 
 
-def judge(observations: Observations) -> Finding | None:
+def judge(observations: Observations) -> Match | None:
     """Compare the reported metric with an fp32 evaluation of the trained weights."""
     bound = BOUND + SAMPLES / max(1.0, number(observations.run.start.get("num_val")) or 1.0)
     if not observations.at_least("eval_gap", bound) or _explained_otherwise(observations):
         return None
-    return Finding(
-        category="precision",
-        cause="eval_precision_mismatch",
+    named = bool(observations.text("coarser_eval_module"))
+    gap = observations.number("eval_gap") or 0.0
+    differs = f"differs by {gap:.1%} from" if gap < math.inf else "is not a finite number, unlike"
+    return Match(
         confidence=0.9,
         summary=(
-            f"The reported metric {observations.run.value('val_metric') or 0:.4g} differs by "
-            f"{observations.number('eval_gap') or 0:.1%} from an fp32 evaluation of the same trained weights "
-            f"({observations.run.value('val_metric_fp32') or 0:.4g}), and evaluation runs in a coarser format than "
-            "training."
+            f"The reported metric {observations.run.value('val_metric') or 0:.4g} {differs} an fp32 evaluation of the "
+            f"same trained weights ({observations.run.value('val_metric_fp32') or 0:.4g}), and evaluation runs in a "
+            "coarser format than training."
         ),
         evidence=[
             observations.evidence("eval_gap", f">= {bound:.3g}"),
-            observations.evidence("coarser_eval_module", "no module coarser than in training"),
-            *(
-                observations.evidence(f"{phase}_{kind}_bits", "evaluation not below training")
-                for kind in KINDS
-                for phase in ("train", "eval")
-                if observations.has(f"{phase}_{kind}_bits")
-            ),
+            *([observations.evidence("coarser_eval_module", "is named")] if named else []),
+            *(entry for kind in KINDS for entry in _told_bits(observations, kind)),
         ],
         confirm="Evaluate the same checkpoint once in the training's own precision.",
         action="Evaluate the weights that were trained, under the same autocast as in training or in fp32.",
@@ -75,6 +73,21 @@ def _explained_otherwise(observations: Observations) -> bool:
     mine, fp32 = observations.run.value("val_metric") or 0.0, observations.run.value("val_metric_fp32") or 0.0
     error = observations.run.value("val_standard_error") or 0.0
     return abs(mine - fp32) < error
+
+
+def _is_coarser(observations: Observations, kind: str) -> bool:
+    return _bits(observations, "eval", kind) < _bits(observations, "train", kind)
+
+
+def _told_bits(observations: Observations, kind: str) -> Iterator[Evidence]:
+    """Yield what is known of one kind; only bits that are fewer in evaluation speak for this cause."""
+    train, evaluation = f"train_{kind}_bits", f"eval_{kind}_bits"
+    if observations.has(train):
+        yield observations.context(train)
+    if _is_coarser(observations, kind):
+        yield observations.evidence(evaluation, f"< {_bits(observations, 'train', kind):g}")
+    elif observations.has(evaluation):
+        yield observations.context(evaluation)
 
 
 def _bits(observations: Observations, phase: str, kind: str) -> float:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from harness.diagnose.base import Rule, in_fp16
-from harness.diagnose.finding import Finding
+from harness.diagnose.base import Match, Rule, in_fp16
 from harness.diagnose.observations import LOST, Observations
 
 LOSSES = ("nonfinite_loss_share", "skipped_share_late")
 """What an overflow in the forward pass costs."""
 
+SITES = ("overflow_module", "overflow_site")
+"""Where the first number that is not finite came from."""
+
 SUMS = ("sum", "mean", "cumsum", "linalg_vector_norm", "norm")
 """Operations that add up: when they overflow the values were in range, and low_precision_reduction tells it."""
 
 
-def judge(observations: Observations) -> Finding | None:
+def judge(observations: Observations) -> Match | None:
     """The forward pass gives no number in fp16, and updates are lost; or an overflow ruins the metric alone."""
     if not (_lost_steps(observations) or _ruined_metric(observations)) or _explained_otherwise(observations):
         return None
@@ -21,9 +23,7 @@ def judge(observations: Observations) -> Finding | None:
     place = observations.text("overflow_module") or site
     step = observations.number("overflow_step") or 0.0
     since = f" from step {step:.0f} on" if step else ""
-    return Finding(
-        category="precision",
-        cause="fp16_activation_overflow",
+    return Match(
         confidence=0.9 if site or observations.reference else 0.6,
         summary=(
             f"What {place} gives is not finite in fp16{since}"
@@ -31,9 +31,8 @@ def judge(observations: Observations) -> Finding | None:
             + "; the largest fp16 number is 65504. The loss scale cannot help, the forward pass itself overflows."
         ),
         evidence=[
-            observations.evidence("overflow_module", "output not finite"),
-            observations.evidence("activation_range_used", ">= 1"),
-            *([observations.evidence("overflow_site", "no operation out of range")] if site else []),
+            *(observations.evidence(name, "is named") for name in SITES if observations.text(name)),
+            observations.context("activation_range_used"),
             *(observations.evidence(name, f">= {LOST}") for name in LOSSES if observations.at_least(name, LOST)),
         ],
         confirm="Run once in bf16, which has the range of fp32: the loss must be finite.",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from harness.diagnose.base import Rule
-from harness.diagnose.finding import Finding
+from harness.diagnose.base import Match, Rule
+from harness.diagnose.finding import Evidence
 from harness.diagnose.observations import Observations
 
 BOUND = 0.30
 """Measured: 0.8 to 0.99 in pure bf16 at usual learning rates against below 0.001 with fp32 weights."""
 
+
+HALF = ("half_weight_share", "half_state_share")
 
 ACTION = (
     "Keep the weights and the optimizer state in fp32 (drop model.bfloat16() or .half()) and compute under autocast."
@@ -21,10 +23,10 @@ Measured: 0.73 for the digits perceptron held in fp16, whose weights are not fin
 
 def possible(observations: Observations) -> bool:
     """Some trainable weights, or the optimizer's state, are in a 16-bit format."""
-    return any((observations.number(name) or 0.0) > 0.0 for name in ("half_weight_share", "half_state_share"))
+    return bool(_in_half(observations))
 
 
-def judge(observations: Observations) -> Finding | None:
+def judge(observations: Observations) -> Match | None:
     """Look at the updates that are lost: those that round away, and those that divide by a square that did."""
     flushed = observations.at_least("flushed_moment_share", FLUSHED)
     if flushed and observations.at_least("lost_weights_step", 1):
@@ -32,9 +34,7 @@ def judge(observations: Observations) -> Finding | None:
     if not observations.at_least("stalled_half_share", BOUND):
         return None
     share = observations.number("stalled_half_share") or 0.0
-    return Finding(
-        category="precision",
-        cause="low_precision_weights",
+    return Match(
         confidence=0.95 if share > 2 * BOUND else 0.8,
         summary=(
             f"The optimizer updates weights in {observations.text('weight_dtypes')}, and {share:.0%} of those with a "
@@ -42,19 +42,22 @@ def judge(observations: Observations) -> Finding | None:
         ),
         evidence=[
             observations.evidence("stalled_half_share", f">= {BOUND}"),
-            observations.evidence("half_weight_share", "> 0"),
-            observations.evidence("weight_dtypes", "bfloat16 or float16"),
+            *_in_half(observations),
+            observations.context("weight_dtypes"),
         ],
         confirm="Run once with a ten times larger learning rate: the stalled share must fall clearly.",
         action=ACTION,
     )
 
 
-def _divided_by_nothing(observations: Observations) -> Finding:
+def _in_half(observations: Observations) -> list[Evidence]:
+    """Return which of the two is in a 16-bit format at all."""
+    return [observations.evidence(name, "> 0") for name in HALF if (observations.number(name) or 0.0) > 0.0]
+
+
+def _divided_by_nothing(observations: Observations) -> Match:
     share = observations.number("flushed_moment_share") or 0.0
-    return Finding(
-        category="precision",
-        cause="low_precision_weights",
+    return Match(
         confidence=0.95,
         summary=(
             f"Adam keeps its moments in float16: in {share:.0%} of them the squared gradient is below the smallest "
@@ -63,8 +66,8 @@ def _divided_by_nothing(observations: Observations) -> Finding:
         ),
         evidence=[
             observations.evidence("flushed_moment_share", f">= {FLUSHED}"),
-            observations.evidence("lost_weights_step", "0 (never)"),
-            observations.evidence("half_state_share", "0"),
+            observations.evidence("lost_weights_step", ">= 1"),
+            *_in_half(observations),
         ],
         confirm="Run once with eps=1e-4, which float16 can hold: the weights must stay finite.",
         action=ACTION,
@@ -74,7 +77,7 @@ def _divided_by_nothing(observations: Observations) -> Finding:
 RULE = Rule(
     category="precision",
     applies=possible,
-    gate=("half_weight_share", "half_state_share"),
+    gate=HALF,
     needs=("stalled_half_share",),
     judge=judge,
 )

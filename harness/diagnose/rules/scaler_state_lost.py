@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from harness.diagnose.base import Rule, under_a_scaler
-from harness.diagnose.finding import Finding
+from harness.diagnose.base import Match, Rule, under_a_scaler
 from harness.diagnose.observations import Observations
 
 BOUND = 0.5
 """Octaves. The scale moves in factors of two, and a restored one does not move at all."""
 
 
-def judge(observations: Observations) -> Finding | None:
-    """Compare the scale at the save with the one after the resume."""
-    if not observations.at_least("scale_shift_at_resume", BOUND):
+def judge(observations: Observations) -> Match | None:
+    """Look for a resume that brings the optimizer back but not the scale, or after which the scale is another one."""
+    jumped = observations.at_least("scale_shift_at_resume", BOUND)
+    fresh = observations.at_least("fresh_scaler_resumes", 1)
+    if not jumped and not fresh:
         return None
-    return Finding(
-        category="precision",
-        cause="scaler_state_lost",
-        confidence=0.95,
-        summary=(
-            f"At the resume the loss scale jumped by a factor of "
-            f"2^{observations.number('scale_shift_at_resume'):g}: it "
-            "started over instead of continuing, and steps are skipped until it is found again."
-        ),
+    told = (
+        f"At the resume the loss scale jumped by a factor of 2^{observations.number('scale_shift_at_resume'):g}"
+        if jumped
+        else f"The optimizer's state was restored, and a new loss scaler took its steps{observations.at('scaler_site')}"
+    )
+    return Match(
+        confidence=0.95 if jumped else 0.85,
+        summary=f"{told}: the scale started over instead of continuing, and steps are skipped until it is found again.",
         evidence=[
-            observations.evidence("scale_shift_at_resume", f">= {BOUND}"),
-            observations.evidence("skipped_steps", "more than before the resume"),
+            *([observations.evidence("scale_shift_at_resume", f">= {BOUND}")] if jumped else []),
+            *([observations.evidence("fresh_scaler_resumes", ">= 1")] if fresh else []),
+            observations.context("skipped_steps"),
         ],
         confirm="Run the same steps without the interruption: the scale must not jump.",
         action="Save scaler.state_dict() in the checkpoint and call scaler.load_state_dict() when resuming.",

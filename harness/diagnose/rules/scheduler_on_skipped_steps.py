@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from harness.diagnose.base import Rule, under_a_scaler
-from harness.diagnose.finding import Finding
+from harness.diagnose.base import Match, Rule, under_a_scaler
 from harness.diagnose.observations import Observations
 
 BOUND = 0.01
 """Below one per cent of the steps the schedule is ahead by less than a usual warm-up is uncertain."""
 
 
-def judge(observations: Observations) -> Finding | None:
+def judge(observations: Observations) -> Match | None:
     """Count schedule steps in attempts that were not taken."""
     if not observations.at_least("schedule_lead_share", BOUND):
         return None
-    return Finding(
-        category="precision",
-        cause="scheduler_on_skipped_steps",
+    return Match(
         confidence=0.9,
         summary=(
             f"The schedule advanced {observations.run.summary.get('schedule_lead')} times in steps that the scaler had "
@@ -25,12 +22,12 @@ def judge(observations: Observations) -> Finding | None:
         ),
         evidence=[
             observations.evidence("schedule_lead_share", f">= {BOUND}"),
-            observations.evidence("skipped_steps", "> 0"),
+            observations.context("skipped_steps"),
         ],
         confirm="Start with a loss scale of 128: without skipped steps the two counts must agree.",
         action=(
-            "Compare scaler.get_scale() before and after scaler.update(); call scheduler.step() only when it "
-            "did not fall."
+            "Compare scaler.get_scale() before and after scaler.update(); call "
+            f"scheduler.step(){observations.at('schedule_site')} only when it did not fall."
         ),
     )
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.diagnose.base import Rule
-from harness.diagnose.finding import Evidence, Finding
+from harness.diagnose.base import Match, Rule
+from harness.diagnose.finding import Evidence
 from harness.diagnose.observations import Observations
 
 
@@ -12,13 +12,11 @@ def possible(observations: Observations) -> bool:
     return observations.reference is not None
 
 
-def judge(observations: Observations) -> Finding | None:
+def judge(observations: Observations) -> Match | None:
     """List what differs besides the declared part."""
     if not observations.differences:
         return None
-    return Finding(
-        category="precision",
-        cause="uncontrolled_comparison",
+    return Match(
         confidence=1.0,
         summary=(
             f"Not comparable: besides {', '.join(observations.declared)} the runs differ in "
@@ -26,7 +24,7 @@ def judge(observations: Observations) -> Finding | None:
             + ". No cause can be read from their difference."
         ),
         evidence=[
-            observations.evidence("undeclared_differences", "= 0"),
+            observations.evidence("undeclared_differences", "> 0"),
             *(
                 Evidence(name="difference", value=line, unit="", threshold="none allowed", source="start records")
                 for line in observations.differences

@@ -1,0 +1,72 @@
+"""``gpu-exam watch -- COMMAND``: what is wrong with a training that somebody else wrote?"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from datetime import UTC, datetime
+from pathlib import Path
+
+from harness.cli.diagnose import as_json, as_words
+from harness.cli.flags import Flags, one_of
+from harness.cli.terminal import complain
+from harness.diagnose.diagnosis import diagnose, merged
+from harness.diagnose.observations import Observations
+from harness.errors import UsageError
+from harness.runs import Run
+from harness.watch import command
+from harness.watch.records import PROCESSES, notes, trained
+
+NOTHING = "no process started a backward pass of torch: nothing was observed (python -I, -E and -S keep us out)"
+
+LEVELS = ("default", "full")
+
+
+def run(words: list[str]) -> int:
+    """Run the command under observation; return its own exit code, whatever was found."""
+    parser = Flags(
+        "gpu-exam watch",
+        "Run a training script unchanged, and say what is wrong with it. Output and exit code are the command's own.",
+        usage="gpu-exam watch [--out DIR] [--level default|full] -- COMMAND ...",
+    )
+    parser.add_argument("--out", metavar="DIR", help="where records and diagnosis.json go")
+    parser.add_argument("--level", default="default", type=one_of(*LEVELS), help="full looks at every reduction; slow")
+    flags, wanted = _split(words)
+    args = parser.read(flags)
+    if not wanted:
+        parser.error("no command given; it comes after --, as in gpu-exam watch -- python my_train.py")
+    out = Path(args.out or f"runs/{datetime.now(UTC):%Y%m%d-%H%M%S}-watch-{os.getpid()}").resolve()
+    code = command.run(wanted, _prepared(out), args.level)
+    runs = trained(out)
+    result = merged([diagnose(Observations(found)) for found in runs])
+    (out / "diagnosis.json").write_text(as_json(result) + "\n", encoding="utf-8")
+    told = ["", f"gpu-exam watch: {shlex.join(wanted)}", *_seen(runs, notes(out)), as_words(result), f"records: {out}"]
+    complain("\n".join(told))
+    return code
+
+
+def _split(words: list[str]) -> tuple[list[str], list[str]]:
+    """Return our flags and the command: what follows the first ``--``."""
+    if "--" not in words:
+        return words, []
+    at = words.index("--")
+    return words[:at], words[at + 1 :]
+
+
+def _prepared(out: Path) -> Path:
+    folder = out / PROCESSES
+    if folder.exists():
+        raise UsageError(f"--out {out}: it already holds a watched command; name another folder")
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise UsageError(f"--out {out}: cannot be written: {error.strerror}") from error
+    return folder
+
+
+def _seen(runs: list[Run], reasons: list[str]) -> list[str]:
+    """Say which processes could not be observed, or ended early."""
+    lines = [f"a process could not be observed: {reason}" for reason in reasons]
+    if not runs and not reasons:
+        lines.append(NOTHING)
+    return lines + [f"{run.folder.name} {run.state}: {run.message}" for run in runs if run.state != "completed"]

@@ -1,0 +1,112 @@
+"""What does a watched process do besides its own work? It records what the observers see, and changes nothing.
+
+Started right after torch was imported, in every process that imports it: a launcher, a data loader's worker and a
+script that only evaluates start no backward pass, and leave no record.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import time
+from multiprocessing import util
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from harness.observe.base import Observer
+from harness.observe.recorder import Recorder
+from harness.observe.sites import Sites
+from harness.observe.standard import Watch
+
+KEEP_S = 5.0
+"""Seconds after which the observations are written down again: that much is lost when the process is killed."""
+
+
+class Keeper(Observer):
+    """Writes down what the other observers have seen so far, in attempts that are looked at."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+
+    def on_attempt_end(self, step: int) -> None:
+        """Keep the first attempt, then at most one in KEEP_S seconds."""
+        if step == 1 or time.monotonic() - self.process.kept > KEEP_S:
+            self.process.keep("so_far")
+
+
+class Process:
+    """One process under observation."""
+
+    def __init__(self, folder: Path, level: str) -> None:
+        self.folder, self.level = folder, level
+        self.kept = time.monotonic()
+        self.recorder: Recorder | None = None
+        self.watch = Watch(level)
+        self.watch.start(Sites(), Keeper(self))
+
+    def keep(self, event: str, **told: Any) -> None:
+        """Write down samples and observations; the first time, who this is."""
+        self.kept = time.monotonic()
+        if self.watch.attachment is None or not self.watch.attachment.has_trained:
+            return
+        if self.recorder is None:
+            rank = _number("RANK")
+            self.recorder = Recorder(self.folder / f"rank{rank}-process{os.getpid()}", rank)
+            self.recorder.write("start", **_described(rank))
+        self.watch.write_samples(self.recorder)
+        self.recorder.write(event, **told, summary=self.watch.summary())
+
+    def end(self) -> None:
+        """Write the last record; called when the interpreter ends, also by an exception."""
+        self.watch.stop()
+        error = getattr(sys, "last_value", None)
+        state, message = ("error", f"{type(error).__name__}: {error}"[:1000]) if error else ("completed", "")
+        self.keep("end", state=state, message=message)
+
+
+_own: list[Process] = []
+"""The observed process that this one is; nothing after its end."""
+
+
+def start(folder: Path, level: str) -> None:
+    """Observe this process until it ends, and each process that it forks."""
+    _own.append(Process(folder, level))
+    atexit.register(_end)
+    os.register_at_fork(after_in_child=_begin_again)
+    # A child of multiprocessing forgets its parent's finalizers, and ends without running what atexit knows.
+    util.register_after_fork(Process, lambda _: util.Finalize(None, _end, exitpriority=-100))
+
+
+def _begin_again() -> None:
+    """Leave the parent's observations to the parent, and begin own ones."""
+    if not _own:
+        return
+    parents = _own.pop()
+    parents.watch.stop()
+    _own.append(Process(parents.folder, parents.level))
+
+
+def _end() -> None:
+    if _own:
+        _own.pop().end()
+
+
+def _described(rank: int) -> dict[str, Any]:
+    return {
+        "watched": True,
+        "argv": sys.argv,
+        "process": os.getpid(),
+        "rank": rank,
+        "world_size": _number("WORLD_SIZE", 1),
+        "group": os.environ.get("TORCHELASTIC_RUN_ID", "") + os.environ.get("MASTER_PORT", ""),
+        "environment": {"torch": torch.__version__, "cuda": torch.version.cuda, "python": sys.version.split()[0]},
+    }
+
+
+def _number(variable: str, otherwise: int = 0) -> int:
+    """Return an environment variable that torchrun sets."""
+    text = os.environ.get(variable, "")
+    return int(text) if text.isdecimal() else otherwise

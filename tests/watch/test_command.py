@@ -1,0 +1,182 @@
+"""Is a watched command what it is alone: its output, its exit code, its modules, its signals?"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.cli.main import main
+from harness.watch.command import SITE, environment
+from harness.watch.records import PROCESSES, trained
+
+ROOT = Path(__file__).parents[2]
+
+TRAINING = """
+import torch
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(12):
+    optimizer.zero_grad()
+    model(torch.ones(2, 4)).sum().backward()
+    optimizer.step()
+"""
+
+
+PATIENT = """
+print("ready", flush=True)
+import time
+try:
+    time.sleep(60)
+except KeyboardInterrupt:
+    raise SystemExit(4)
+"""
+
+
+class Watched:
+    """A script that was run under watch."""
+
+    def __init__(self, folder: Path, script: str, *words: str, **more: Any) -> None:
+        self.out, path = folder / "out", folder / "script.py"
+        path.write_text(script, encoding="utf-8")
+        self.done = subprocess.run(
+            [*cli("--out", str(self.out)), "--", *(words or (sys.executable, str(path)))],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+            **more,
+        )
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """Return diagnosis.json."""
+        found: dict[str, Any] = json.loads((self.out / "diagnosis.json").read_text(encoding="utf-8"))
+        return found
+
+
+def cli(*flags: str) -> list[str]:
+    """Return the command line up to the ``--``."""
+    code = "import sys; from harness.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    return [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); {code}", "watch", *flags]
+
+
+def test_a_healthy_training_keeps_its_output_and_code(tmp_path: Path) -> None:
+    """The diagnosis goes to stderr and into the folder, nothing to stdout."""
+    watched = Watched(tmp_path, TRAINING + "print('trained')\n")
+    assert (watched.done.returncode, watched.done.stdout) == (0, "trained\n")
+    assert watched.told["status"] == "healthy"
+    assert "status: healthy" in watched.done.stderr
+    (run,) = trained(watched.out)
+    assert (run.state, run.value("attempted_steps")) == ("completed", 12)
+    assert run.summary["step_site"] == "script.py:8"
+
+
+@pytest.mark.parametrize(
+    ("ending", "code"), [("raise SystemExit(7)", 7), ("raise ValueError('no')", 1), ("os._exit(5)", 5)]
+)
+def test_the_exit_code_is_the_commands_own(tmp_path: Path, ending: str, code: int) -> None:
+    """However the script ends, what was seen until then is kept."""
+    watched = Watched(tmp_path, "import os\n" + TRAINING + ending)
+    assert watched.done.returncode == code
+    assert trained(watched.out)[0].value("attempted_steps") in {1, 12}
+
+
+def test_a_process_that_is_killed_leaves_what_was_kept(tmp_path: Path) -> None:
+    """The shell's code for a signal, and the observations of the first step."""
+    watched = Watched(tmp_path, TRAINING + "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
+    assert watched.done.returncode == 128 + signal.SIGKILL
+    (run,) = trained(watched.out)
+    assert (run.state, run.value("attempted_steps")) == ("died", 1)
+
+
+def test_a_command_without_a_training_says_that_nothing_was_seen(tmp_path: Path) -> None:
+    """Neither a shell command nor a script without torch leaves a record."""
+    watched = Watched(tmp_path, "", "echo", "hello")
+    assert (watched.done.returncode, watched.done.stdout) == (0, "hello\n")
+    assert watched.told["status"] == "not_enough_evidence"
+    assert "no process started a backward pass of torch" in watched.done.stderr
+
+
+def test_the_users_own_modules_stay_his(tmp_path: Path) -> None:
+    """A package called harness, and a sitecustomize further down the path, are found as without us."""
+    (tmp_path / "harness").mkdir()
+    (tmp_path / "harness" / "__init__.py").write_text("NAME = 'mine'\n", encoding="utf-8")
+    (tmp_path / "sitecustomize.py").write_text("import builtins\nbuiltins.customized = True\n", encoding="utf-8")
+    script = (
+        "import harness\n" + TRAINING + "import sys\nprint(harness.NAME, customized, 'harness.watch' in sys.modules)"
+    )
+    watched = Watched(tmp_path, script, env=os.environ | {"PYTHONPATH": str(tmp_path)})
+    assert watched.done.stdout == "mine True False\n"
+    assert watched.told["status"] == "healthy"
+
+
+def test_forked_children_are_processes_of_their_own(tmp_path: Path) -> None:
+    """Each records its own steps; the parent took none."""
+    body = "\n".join("    " + line for line in TRAINING.splitlines())
+    script = (
+        f"import torch, torch.multiprocessing as mp\ndef work(rank):{body}\n"
+        "mp.start_processes(work, nprocs=2, start_method='fork')"
+    )
+    runs = trained(Watched(tmp_path, script).out)
+    assert [run.value("attempted_steps") for run in runs] == [12, 12]
+    assert [run.state for run in runs] == ["completed", "completed"]
+
+
+def test_ctrl_c_is_left_to_the_command(tmp_path: Path) -> None:
+    """A script that handles it ends as it wants to, and is diagnosed afterwards."""
+    script = TRAINING + PATIENT
+    path = tmp_path / "script.py"
+    path.write_text(script, encoding="utf-8")
+    command = [*cli("--out", str(tmp_path / "out")), "--", sys.executable, str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        time.sleep(0.1)
+        os.killpg(process.pid, signal.SIGINT)
+        _, told = process.communicate(timeout=30)
+    assert process.returncode == 4
+    assert b"status: healthy" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--", "no-such-command-here"], "no-such-command-here: cannot be started: No such file or directory"),
+        ([], "no command given; it comes after --"),
+        (["python", "x.py"], "'python'"),
+        (["--levl", "full", "--", "true"], "did you mean --level?"),
+        (["--level", "most", "--", "true"], "accepted are default, full"),
+    ],
+)
+def test_a_wrong_command_line_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    """Exit code 2, and nothing is run."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["watch", *words]) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("\n") == 1
+
+
+def test_a_folder_that_is_taken_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The records of another command are never mixed with new ones."""
+    (tmp_path / PROCESSES).mkdir()
+    assert main(["watch", "--out", str(tmp_path), "--", "true"]) == 2
+    assert "already holds a watched command" in capsys.readouterr().err
+
+
+def test_our_folder_comes_first_on_the_path() -> None:
+    """A path that was there stays behind it."""
+    assert environment({}, Path("out"), "full")["PYTHONPATH"] == str(SITE)
+    changed = environment({"PYTHONPATH": "a:b", "X": "1"}, Path("out"), "full")
+    assert changed["PYTHONPATH"] == f"{SITE}:a:b"
+    assert (changed["X"], changed["GPU_EXAM_WATCH_LEVEL"]) == ("1", "full")

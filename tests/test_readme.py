@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,11 +21,10 @@ README = (PROJECT / "README.md").read_text(encoding="utf-8")
 SHOWN = [line.strip().partition("  #")[0] for line in README.splitlines() if line.startswith("    ")]
 
 
-def example() -> str:
-    """Return the workload that the README shows."""
-    found = re.search(r"```python\n(.*?)```", README, re.DOTALL)
-    assert found is not None
-    return found.group(1)
+def example(name: str = "my_workload.py") -> str:
+    """Return a file that the README shows: its first line names it."""
+    [found] = [text for text in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if text.startswith(f'"""{name}')]
+    return str(found)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
@@ -48,7 +49,7 @@ def test_every_shown_command_exists(line: str) -> None:
     assert shlex.split(line)[1] in COMMANDS
 
 
-@pytest.mark.parametrize("line", [line for line in SHOWN if "train.py" in line and "--help" not in line])
+@pytest.mark.parametrize("line", [line for line in SHOWN if " train.py" in line and "--help" not in line])
 def test_every_shown_train_flag_exists(line: str) -> None:
     """Each train.py line of the README parses."""
     parser = argparse.ArgumentParser(exit_on_error=False)
@@ -76,3 +77,17 @@ def test_every_make_target_exists(target: str) -> None:
     """The Makefile has the targets that are promised."""
     makefile = (PROJECT / "Makefile").read_text(encoding="utf-8")
     assert re.search(rf"^{target}:", makefile, re.MULTILINE)
+
+
+def test_the_example_training_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shown command names the cause, and the line of the shown script."""
+    monkeypatch.chdir(tmp_path)
+    text = example("my_train.py")
+    Path("my_train.py").write_text(text, encoding="utf-8")
+    [line] = [line for line in SHOWN if line.startswith("gpu-exam watch -- python")]
+    words = shlex.split(line)[1:]
+    assert gpu_exam([words[0], "--out", "out", *words[1:-2], sys.executable, words[-1]]) == 0
+    [finding] = json.loads(Path("out/diagnosis.json").read_text(encoding="utf-8"))["findings"]
+    clip = next(number for number, row in enumerate(text.splitlines(), 1) if "clip_grad_norm_" in row)
+    assert finding["cause"] == "clip_before_unscale"
+    assert f"my_train.py:{clip}" in finding["action"]

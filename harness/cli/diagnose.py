@@ -43,8 +43,12 @@ def as_words(result: Diagnosis) -> str:
     lines = [f"status: {result.status.replace('_', ' ')}"]
     for finding in result.findings:
         lines += _told(finding)
-    for missing in result.missing:
-        lines.append(f"missing for {missing.needed_for}: {missing.observation}; to get it: {missing.command}")
+    if result.status == "healthy" and result.missing:
+        unknown = ", ".join(f"{missing.needed_for} ({missing.command})" for missing in result.missing)
+        lines.append(f"could not be checked: {unknown}")
+    elif result.missing:
+        for missing in result.missing:
+            lines.append(f"missing for {missing.needed_for}: {missing.observation}; to get it: {missing.command}")
     if result.checked:
         lines.append(f"checked: {', '.join(result.checked)}")
     return "\n".join(lines)

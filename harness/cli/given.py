@@ -8,6 +8,7 @@ from harness.config import RunSpec
 from harness.errors import UsageError
 from harness.registry import did_you_mean
 from harness.runs import Run, read_run
+from harness.watch.records import PROCESSES, trained
 
 
 def known_part(text: str, flag: str) -> str:
@@ -21,8 +22,14 @@ def known_part(text: str, flag: str) -> str:
 
 
 def readable_run(folder: str) -> Run:
-    """Return the run in a folder; UsageError when nothing in it can be read."""
-    run = read_run(Path(folder))
+    """Return the run in a folder, of a watched command that of its first rank; UsageError when nothing can be read."""
+    path = Path(folder)
+    if (path / PROCESSES).is_dir():
+        watched = trained(path)
+        if not watched:
+            raise UsageError(f"{folder}: no process of the watched command trained")
+        return watched[0]
+    run = read_run(path)
     if not any(rank.records for rank in run.ranks):
         raise UsageError(f"{folder}: no run folder: none of the {unusable_lines(run)} line(s) in it is a record")
     return run

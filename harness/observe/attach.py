@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.amp import GradScaler
+from torch.compiler import is_compiling
 from torch.optim import Optimizer, lr_scheduler
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
@@ -48,6 +49,7 @@ class Attachment:
         self._busy = False
         self._scaled = False
         self._unread = False
+        self._is_compiled = False
         self._step_reported = False
         self._advancing = False
         self._norm_type: Any = None
@@ -94,7 +96,7 @@ class Attachment:
     def tell(self, event: str, *args: Any) -> None:
         """Pass an event to every observer that listens to it, unless an observer caused it."""
         listeners = self._patches.listeners[event]
-        if not listeners or self._busy:
+        if not listeners or self._busy or is_compiling():
             return
         self._busy = True
         self._unread = self._unread or self.sampled or self._scaled
@@ -156,6 +158,8 @@ class Attachment:
             after=lambda _r, optimizer, *_a, **_k: self.tell("on_optimizer_restored", optimizer),
         )
         wrap(nn.Module, "train", after=self._after_mode)
+        for owner in (torch, nn.Module):
+            wrap(owner, "compile", before=self._before_compile)
         wrap(torch.autocast, "__enter__", after=self._after_autocast, event="on_autocast")
         wrap(torch.autograd, "backward", before=self._before_backward, event="on_backward")
         for cls in _scheduler_classes():
@@ -182,6 +186,8 @@ class Attachment:
             self._end_attempt()
 
     def _after_optimizer(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
+        if is_compiling():
+            return
         self._step_reported = True
         self.tell("on_optimizer_stepped", optimizer)
         self._end_attempt()
@@ -198,11 +204,16 @@ class Attachment:
 
     def _look(self) -> None:
         """Hook in where many calls come by only for an attempt that is looked at."""
-        self._forward.turn(on=self.sampled)
+        self._forward.turn(on=self.sampled and not self._is_compiled)
         self._before_step.turn(on=bool(self._patches.listeners["on_optimizer_step"]))
 
+    def _before_compile(self, *_args: Any, **_kwargs: Any) -> None:
+        """Leave forward passes alone from now on: a hook would be compiled into them, and again when it goes."""
+        self._is_compiled = True
+        self._look()
+
     def _after_mode(self, _result: Any, module: nn.Module, mode: bool = True) -> None:
-        if not mode and not self._busy and self._attached:
+        if not mode and not self._busy and self._attached and not self._is_compiled:
             self._forward.turn(on=True)
 
     def _after_autocast(self, _result: Any, region: torch.autocast) -> None:

@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from torch.compiler import is_compiling
+
 
 class Switch:
     """A global hook of torch that can be turned on and off."""
@@ -69,7 +71,8 @@ class Patches:
     ) -> None:
         """Let ``call`` take a function's place; it gets the original first.
 
-        The original alone is called while nobody waits for ``event``, and where ``only`` rejects the first argument.
+        The original alone is called while nobody waits for ``event``, where ``only`` rejects the first argument, and
+        where torch.compile traces it.
         """
         original = vars(owner).get(name)
         if original is None:
@@ -77,7 +80,7 @@ class Patches:
 
         @functools.wraps(original)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            if (event and not self.listeners[event]) or (only and not only(args[0])):
+            if (event and not self.listeners[event]) or (only and not only(args[0])) or is_compiling():
                 return original(*args, **kwargs)
             return call(original, *args, **kwargs)
 

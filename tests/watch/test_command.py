@@ -130,6 +130,33 @@ def test_forked_children_are_processes_of_their_own(tmp_path: Path) -> None:
     assert [run.state for run in runs] == ["completed", "completed"]
 
 
+COMPILED = """
+import torch
+from torch._dynamo.utils import counters
+model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+compiled = torch.compile(model, backend="eager", fullgraph=True)
+clip = torch.compile(lambda: torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0), backend="eager", fullgraph=True)
+for _ in range(12):
+    compiled(torch.ones(2, 4)).sum().backward()
+    clip()
+    optimizer.step()
+    optimizer.zero_grad()
+model.eval()
+print(counters["stats"]["unique_graphs"])
+"""
+
+
+def test_what_is_compiled_is_compiled_as_without_us(tmp_path: Path) -> None:
+    """Neither hooks nor wrappers come into a graph, and none is compiled twice."""
+    path = tmp_path / "alone.py"
+    path.write_text(COMPILED, encoding="utf-8")
+    alone = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=True, timeout=60)
+    watched = Watched(tmp_path, COMPILED)
+    assert (watched.done.returncode, watched.done.stdout) == (0, alone.stdout)
+    assert trained(watched.out)[0].value("attempted_steps") == 12
+
+
 def test_ctrl_c_is_left_to_the_command(tmp_path: Path) -> None:
     """A script that handles it ends as it wants to, and is diagnosed afterwards."""
     script = TRAINING + PATIENT
@@ -180,3 +207,20 @@ def test_our_folder_comes_first_on_the_path() -> None:
     changed = environment({"PYTHONPATH": "a:b", "X": "1"}, Path("out"), "full")
     assert changed["PYTHONPATH"] == f"{SITE}:a:b"
     assert (changed["X"], changed["GPU_EXAM_WATCH_LEVEL"]) == ("1", "full")
+
+
+def test_a_twin_in_fp32_is_a_reference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two watched folders are diagnosed against each other as two runs are."""
+    for name in ("half", "full"):
+        (tmp_path / name).mkdir()
+        Watched(tmp_path / name, TRAINING)
+    folders = [str(tmp_path / name / "out") for name in ("half", "full")]
+    assert main(["diagnose", folders[0], "--reference", folders[1]]) == 0
+    assert capsys.readouterr().out.startswith("status: healthy")
+
+
+def test_a_folder_in_which_nothing_trained_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """There is nothing to diagnose, and that is said."""
+    (tmp_path / PROCESSES).mkdir()
+    assert main(["diagnose", str(tmp_path)]) == 2
+    assert "no process of the watched command trained" in capsys.readouterr().err

@@ -64,6 +64,7 @@ def attach() -> None:
         raise RuntimeError(f"this Python is {sys.version.split()[0]}, and watching needs 3.11")
     root = str(SITE.parents[2])
     theirs = _taken()
+    has_own = bool(theirs) or _elsewhere()
     sys.path.insert(0, root)
     try:
         from harness.watch.inside import start
@@ -71,12 +72,21 @@ def attach() -> None:
         start(Path(os.environ["GPU_EXAM_WATCH"]), os.environ.get("GPU_EXAM_WATCH_LEVEL", "default"))
     finally:
         sys.path.remove(root)
-        _taken()
-        sys.modules.update(theirs)
+        if has_own:
+            # What is loaded keeps working without its name. Otherwise it stays: torch.compile asks for it by name.
+            _taken()
+            sys.modules.update(theirs)
+
+
+def _elsewhere() -> bool:
+    """Tell whether the process would find a ``harness`` that is not ours."""
+    found = importlib.util.find_spec("harness")
+    places = [] if found is None else [*(found.submodule_search_locations or []), found.origin or ""]
+    return any(Path(place).resolve() not in {SITE.parents[1], SITE.parents[1] / "__init__.py"} for place in places)
 
 
 def _taken() -> dict[str, ModuleType]:
-    """Take every module called ``harness`` out of Python's table; those that hold each other keep working."""
+    """Take every module called ``harness`` out of Python's table."""
     names = [name for name in sys.modules if name.partition(".")[0] == "harness"]
     return {name: sys.modules.pop(name) for name in names}
 

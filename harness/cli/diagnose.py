@@ -1,4 +1,4 @@
-"""``gpu-exam diagnose RUN``: what is wrong with this run, from its records alone."""
+"""``gpu-exam diagnose RUN``: what is wrong with this run, from its records alone; or with the log files of any program."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import msgspec
 
 from harness.cli.flags import Flags
 from harness.cli.given import known_part, readable_run, unusable_lines
+from harness.cli.logs import are_files, diagnose_files
 from harness.cli.terminal import say
 from harness.diagnose.diagnosis import diagnose
 from harness.diagnose.finding import Diagnosis, Finding
@@ -18,16 +19,20 @@ EXIT_CODES = {"healthy": 0, "diagnosed": 1, "not_enough_evidence": 3, "inconclus
 
 
 def run(words: list[str]) -> int:
-    """Diagnose one run folder, against a reference when one is given."""
+    """Diagnose one run folder or log files, against a reference when one is given."""
     parser = Flags("gpu-exam diagnose", "Name what is wrong with a run, with the evidence that decided it.")
-    parser.add_argument("run", metavar="RUN", help="a run folder of train.py or compare")
-    parser.add_argument("--reference", metavar="RUN", help="the same run in fp32")
+    parser.add_argument(
+        "run", metavar="RUN", nargs="+", help="a run folder of train.py or compare; or log files of any training program"
+    )
+    parser.add_argument("--reference", metavar="RUN", help="the same run in fp32; beside log files, a log file to compare with")
     parser.add_argument("--declared", default="precision", metavar="PART,PART", help="what may differ between the two")
     parser.add_argument("--json", action="store_true", help="print JSON instead of words")
     args = parser.read(words)
+    if are_files(args.run):
+        return EXIT_CODES[diagnose_files(args.run, args.reference, as_json=args.json).status]
     declared = [known_part(name, "--declared") for name in args.declared.split(",")]
     reference = readable_run(args.reference) if args.reference else None
-    found = readable_run(args.run)
+    found = readable_run(args.run[0])
     result = diagnose(Observations(found, reference, declared))
     say(as_json(result) if args.json else "\n".join([*_ended(found), as_words(result)]))
     return EXIT_CODES[result.status]

@@ -52,9 +52,7 @@ def _beside(diagnoses: list[Diagnosis], logs: int) -> Diagnosis:
     result = merged_logs([own, comparison])
     status = comparison.status if own.status == "not_enough_evidence" else result.status
     missing = own.missing + comparison.missing
-    return Diagnosis(
-        status=status, findings=result.findings, missing=missing, checked=own.checked + comparison.checked
-    )
+    return Diagnosis(status=status, findings=result.findings, missing=missing, checked=own.checked + comparison.checked)
 
 
 def _file(path: str) -> Path:
@@ -70,14 +68,18 @@ def _json(result: Diagnosis) -> str:
 def _words(result: Diagnosis, logs: list[Log]) -> list[str]:
     if result.status == "healthy":
         unknown = ", ".join(f"{missing.needed_for} (needs {missing.observation})" for missing in result.missing)
-        return [f"status: healthy; checked: {', '.join(result.checked)}" + (f"; not checked: {unknown}" if unknown else "")]
+        return [
+            f"status: healthy; checked: {', '.join(result.checked)}" + (f"; not checked: {unknown}" if unknown else "")
+        ]
     lines = [f"status: {result.status.replace('_', ' ')}"]
     for finding in result.findings[:MAX_FINDINGS]:
         lines += _told(finding)
     if len(result.findings) > MAX_FINDINGS:
         lines.append(f"and {len(result.findings) - MAX_FINDINGS} more finding(s); --json lists all")
     if not result.findings:
-        lines += [f"missing for {m.needed_for}: {m.observation}; to do: {m.command}" for m in result.missing[:MAX_MISSING]]
+        lines += [
+            f"missing for {m.needed_for}: {m.observation}; to do: {m.command}" for m in result.missing[:MAX_MISSING]
+        ]
     if result.checked:
         lines.append(f"checked: {', '.join(result.checked)}")
     return lines + [_unused(log) for log in logs if log.num_unused and not any(run.series for run in log.runs)]
@@ -89,7 +91,10 @@ def _unused(log: Log) -> str:
 
 
 def _told(finding: Finding) -> list[str]:
-    numbers = [f"    {e.name} = {_value(e.value)} {e.unit}".rstrip() + f" ({e.threshold}; {e.source})" for e in finding.evidence]
+    numbers = [
+        f"    {e.name} = {_value(e.value)} {e.unit}".rstrip() + f" ({e.threshold}; {e.source})"
+        for e in finding.evidence
+    ]
     return [
         f"{finding.category}: {finding.cause} (confidence {finding.confidence:.0%})",
         f"  {finding.summary}",

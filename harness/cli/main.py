@@ -11,7 +11,7 @@ from harness.registry import did_you_mean
 
 COMMANDS = {
     "compare": ("harness.cli.compare", "run", "vary one part of a run, everything else equal, and decide"),
-    "diagnose": ("harness.cli.diagnose", "run", "name what is wrong with a run, from its records"),
+    "diagnose": ("harness.cli.diagnose", "run", "name what is wrong with a run or in a training log"),
     "watch": ("harness.cli.watch", "run", "run your own training script, unchanged, and name what is wrong with it"),
     "doctor": ("harness.cli.doctor", "doctor", "is this machine fit to be measured on?"),
     "verify": ("harness.cli.evidence", "run_verify", "check an evidence folder, offline"),

@@ -80,7 +80,7 @@ class Patches:
 
         @functools.wraps(original)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            if (event and not self.listeners[event]) or (only and not only(args[0])) or is_compiling():
+            if is_compiling() or (event and not self.listeners[event]) or (only and not only(args[0])):
                 return original(*args, **kwargs)
             return call(original, *args, **kwargs)
 

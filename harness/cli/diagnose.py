@@ -1,4 +1,4 @@
-"""``gpu-exam diagnose RUN``: what is wrong with this run, from its records alone; or with the log files of any program."""
+"""``gpu-exam diagnose RUN``: what is wrong with this run, from its records or from the logs of any program?"""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def run(words: list[str]) -> int:
     """Diagnose one run folder or log files, against a reference when one is given."""
     parser = Flags("gpu-exam diagnose", "Name what is wrong with a run, with the evidence that decided it.")
     parser.add_argument(
-        "run", metavar="RUN", nargs="+", help="a run folder of train.py or compare; or log files of any training program"
+        "run", metavar="RUN", nargs="+", help="a run folder of train.py or compare; or log files of any program"
     )
-    parser.add_argument("--reference", metavar="RUN", help="the same run in fp32; beside log files, a log file to compare with")
+    parser.add_argument("--reference", metavar="RUN", help="the same run in fp32; or the log to compare with")
     parser.add_argument("--declared", default="precision", metavar="PART,PART", help="what may differ between the two")
     parser.add_argument("--json", action="store_true", help="print JSON instead of words")
     args = parser.read(words)

@@ -38,7 +38,7 @@ def diagnose_files(paths: list[str], reference: str | None, *, as_json: bool) ->
     """Diagnose log files, each for itself, and print what was found; every finding says its file and line."""
     compared = read_log(_file(reference)) if reference else None
     logs = [read_log(Path(path)) for path in paths]
-    diagnoses = [diagnose_log(log) for log in logs]
+    diagnoses = [_naming(log, diagnose_log(log), several=len(logs) > 1) for log in logs]
     if compared:
         diagnoses += [regressions(log, compared) for log in logs]
     result = merged_logs(diagnoses) if not compared else _beside(diagnoses, len(logs))
@@ -53,6 +53,14 @@ def _beside(diagnoses: list[Diagnosis], logs: int) -> Diagnosis:
     status = comparison.status if own.status == "not_enough_evidence" else result.status
     missing = own.missing + comparison.missing
     return Diagnosis(status=status, findings=result.findings, missing=missing, checked=own.checked + comparison.checked)
+
+
+def _naming(log: Log, diagnosis: Diagnosis, *, several: bool) -> Diagnosis:
+    """Say of which file something is missing, where there are several."""
+    if not several:
+        return diagnosis
+    missing = [msgspec.structs.replace(m, observation=f"{log.file}: {m.observation}") for m in diagnosis.missing]
+    return msgspec.structs.replace(diagnosis, missing=missing)
 
 
 def _file(path: str) -> Path:

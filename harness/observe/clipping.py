@@ -6,10 +6,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.amp import GradScaler
 from torch.optim import Optimizer
 
 from harness.observe.base import Observer, trainable
 from harness.observe.gradients import gradients, median, total_norm
+from harness.observe.overflows import on_host
 
 
 class Clipping(Observer):
@@ -25,10 +27,21 @@ class Clipping(Observer):
         self.current: Tensor | None = None
         self.pending: list[tuple[int, Tensor]] = []
         self.history: list[dict[str, Any]] = []
+        self.unscaled = self.early = False
+
+    def on_unscale(self, scaler: GradScaler, optimizer: Optimizer) -> None:
+        """From here on norms are those of the true gradients."""
+        self.unscaled = True
 
     def on_clip(self, parameters: list[Tensor], limit: Any, norm: Tensor | None) -> None:
         """Remember what was clipped."""
+        self.early = self.early or not self.unscaled
         self.clips.append(({id(p) for p in parameters if p.grad is not None}, limit, norm))
+
+    def on_scaler_step(self, scaler: GradScaler, optimizer: Optimizer) -> None:
+        """Leave out a clip that saw scaled gradients: what it left is divided by the scale, as it has to be."""
+        if self.early:
+            self.clips = []
 
     def on_optimizer_step(self, optimizer: Optimizer) -> None:
         """Compare with what the optimizer is about to use."""
@@ -45,6 +58,7 @@ class Clipping(Observer):
         if self.current is not None:
             self.pending.append((step, self.current))
         self.clips, self.current = [], None
+        self.unscaled = self.early = False
 
     def read(self) -> list[dict[str, Any]]:
         """Return the samples as numbers."""
@@ -57,3 +71,62 @@ class Clipping(Observer):
         """Return the median over the samples; None when no clip could be followed."""
         self.read()
         return {"step_norm_ratio": median(self.history, "step_norm_ratio")}
+
+
+MAX_PENDING = 1000
+"""Clips kept on the device before they are counted: counting waits for it."""
+
+
+class ClipOrder(Observer):
+    """Which gradients did the clips see? Counted over every attempt under a live scaler.
+
+    ``clips_before_unscale_share``  attempts in which a clip changed gradients still multiplied by the scale / attempts
+                                    with a clip; one whose limit is not reached only measures the norm
+    """
+
+    in_between = ("on_unscale", "on_scaler_step")
+    under_scaler = ("on_clip", "on_attempt_end")
+
+    def __init__(self) -> None:
+        self.clips = 0
+        self.early_clips = 0
+        self.pending: list[Tensor] = []
+        """Whether a clip of scaled gradients changed them, one for each attempt; on the device."""
+        self._early: list[Tensor | bool] = []
+        self._live = self._unscaled = self._clipped = False
+
+    def on_unscale(self, scaler: GradScaler, optimizer: Optimizer) -> None:
+        """From here on the gradients of this attempt have their true size."""
+        self._unscaled = True
+
+    def on_clip(self, parameters: list[Tensor], limit: Any, norm: Tensor | None) -> None:
+        """Remember whether the gradients still carried the scale."""
+        self._clipped = True
+        if not self._unscaled:
+            self._early.append(True if norm is None or limit is None else (norm.detach() > limit).reshape(()))
+
+    def on_scaler_step(self, scaler: GradScaler, optimizer: Optimizer) -> None:
+        """The attempt is one under a live scale."""
+        self._live = True
+
+    def on_attempt_end(self, step: int) -> None:
+        """Count."""
+        self.clips += self._clipped
+        if self._live and self._early:
+            if any(early is True for early in self._early):
+                self.early_clips += 1
+            else:
+                self.pending.append(torch.stack([early for early in self._early if isinstance(early, Tensor)]).any())
+        self._early = []
+        self._live = self._unscaled = self._clipped = False
+        if len(self.pending) >= MAX_PENDING:
+            self._settle()
+
+    def summary(self) -> dict[str, Any]:
+        """Return the share; 0 without a clip."""
+        self._settle()
+        return {"clips_before_unscale_share": self.early_clips / self.clips if self.clips else 0.0}
+
+    def _settle(self) -> None:
+        self.early_clips += sum(flag > 0 for flag in on_host(self.pending))
+        self.pending = []

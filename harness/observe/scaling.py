@@ -1,9 +1,8 @@
-"""Is the loss scaled, in the right order, and how many steps did the scaler skip?"""
+"""Is the loss scaled, and how many steps did the scaler skip?"""
 
 from __future__ import annotations
 
 import itertools
-import math
 from typing import Any
 from weakref import WeakSet
 
@@ -28,15 +27,14 @@ class Scaling(Observer):
     ``scaled_attempts``             attempts under a live scaler
     ``skipped_steps``               attempts that the scaler did not take
     ``skipped_share_late``          skipped / attempts in the second half, 0 to 1
-    ``clips_before_unscale_share``  clips that saw gradients still multiplied by the scale / attempts with a clip
     ``final_loss_scale``            the scale at the end
     ``scale_backoffs``              times the scale fell
     ``scaler_restores``             times a saved state was loaded into a scaler
     ``fresh_scaler_resumes``        times an optimizer's steps were restored, and a scaler without a past took over
     """
 
-    in_between = ("on_unscale", "on_scaler_step", "on_scaler_update", "on_scaler_restored", "on_optimizer_restored")
-    under_scaler = ("on_clip", "on_optimizer_stepped", "on_attempt_end")
+    in_between = ("on_scaler_step", "on_scaler_update", "on_scaler_restored", "on_optimizer_restored")
+    under_scaler = ("on_optimizer_stepped", "on_attempt_end")
 
     def __init__(self) -> None:
         self.attempts = 0
@@ -51,23 +49,10 @@ class Scaling(Observer):
         self.resumed: WeakSet[Optimizer] = WeakSet()
         """Optimizers with restored steps that no scaler has stepped since."""
         self.fresh = 0
-        self.clips = 0
-        self.early_clips = 0
         self.scales: list[tuple[int, Tensor]] = []
         self.unread: list[dict[str, Any]] = []
         self.history: list[dict[str, Any]] = []
-        self._live = self._unscaled = self._clipped = self._clipped_early = self._taken = False
-
-    def on_unscale(self, scaler: GradScaler, optimizer: Optimizer) -> None:
-        """From here on the gradients of this attempt have their true size."""
-        self._unscaled = True
-
-    def on_clip(self, parameters: list[Tensor], limit: Any, norm: Tensor | None) -> None:
-        """Remember whether the gradients still carried the scale; a clip to inf only measures the norm."""
-        if isinstance(limit, float) and math.isinf(limit):
-            return
-        self._clipped = True
-        self._clipped_early = self._clipped_early or not self._unscaled
+        self._live = self._taken = False
 
     def on_scaler_step(self, scaler: GradScaler, optimizer: Optimizer) -> None:
         """An attempt under a live scale; before the first one it is where it starts."""
@@ -108,9 +93,7 @@ class Scaling(Observer):
         self.scaled_attempts += self._live
         if self._live and not self._taken:
             self.skipped.append(step)
-        self.clips += self._clipped
-        self.early_clips += self._live and self._clipped_early
-        self._live = self._unscaled = self._clipped = self._clipped_early = self._taken = False
+        self._live = self._taken = False
 
     def read(self) -> list[dict[str, Any]]:
         """Return the scale after each attempt where it changed, and the attempts that were skipped."""
@@ -147,7 +130,6 @@ class Scaling(Observer):
             "scaled_attempts": self.scaled_attempts,
             "skipped_steps": len(self.skipped),
             "skipped_share_late": sum(s > self.attempts // TAIL for s in self.skipped) / late if late else None,
-            "clips_before_unscale_share": self.early_clips / self.clips if self.clips else 0.0,
             "final_loss_scale": scales[-1] if scales else 1.0,
             "scaler_restores": self.restored,
             "fresh_scaler_resumes": self.fresh,

@@ -10,7 +10,7 @@ from torch import nn
 from harness.observe.activations import Activations
 from harness.observe.attach import Attachment
 from harness.observe.base import Observer
-from harness.observe.clipping import Clipping
+from harness.observe.clipping import ClipOrder, Clipping
 from harness.observe.gradients import Gradients
 from harness.observe.losses import Losses
 from harness.observe.recorder import Recorder
@@ -49,6 +49,7 @@ class Watch:
         observers: list[Observer] = [
             Gradients(),
             Clipping(),
+            ClipOrder(),
             Updates(),
             Scaling(),
             Schedules(),

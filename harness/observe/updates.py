@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 
 from harness.observe.base import Observer, picked
 from harness.observe.gradients import count_nonfinite, median
+from harness.observe.overflows import on_host
 
 HALF = (torch.bfloat16, torch.float16)
 
@@ -20,6 +21,8 @@ class Updates(Observer):
 
     ``stalled_update_share``  weights with a non-zero gradient that a step left bitwise unchanged, 0 to 1
     ``stalled_half_share``    the same among the weights in a 16-bit format; 0 without such weights
+    ``stalled_half_between``  the same from a sampled step to the beginning of the next sampled one: updates that are
+                              kept for later, or rounded at random, have arrived by then
     ``half_weight_share``     trainable weights that the optimizer holds in a 16-bit format, 0 to 1
     ``lost_weights_step``     first sampled step that began with weights that are not finite, 0 if none did
     ``half_state_share``      optimizer state tensors (element-wise ones) in a 16-bit format, 0 to 1
@@ -33,7 +36,11 @@ class Updates(Observer):
         self.pending: list[tuple[int, list[tuple[bool, Tensor]]]] = []
         self.history: list[dict[str, Any]] = []
         self.optimizers: list[Optimizer] = []
+        self.step = 0
         self.lost_step = 0
+        self.kept: dict[int, tuple[Tensor, Tensor]] = {}
+        """Optimizer -> some of its half weights after the last sampled step, and which of them had a gradient."""
+        self.between: list[Tensor] = []
         self.flushed: list[tuple[Tensor, int]] = []
         self.flushed_share = 0.0
 
@@ -46,12 +53,18 @@ class Updates(Observer):
             some = [p for p in weights if (p.dtype in HALF) == half]
             if some:
                 moving = picked([p.grad for p in some if p.grad is not None]) != 0
-                self.before.append((half, some, picked(some), moving))
+                old = picked(some)
+                self.before.append((half, some, old, moving))
+                if half:
+                    self._compare(optimizer, old)
 
     def on_optimizer_stepped(self, optimizer: Optimizer) -> None:
         """Compare with the weights now."""
         for half, weights, old, moving in self.before:
-            stalled = torch.count_nonzero((picked(weights) == old) & moving)
+            now = picked(weights)
+            stalled = torch.count_nonzero((now == old) & moving)
+            if half:
+                self.kept[id(optimizer)] = (now, moving)
             counts = [stalled, torch.count_nonzero(moving)]
             self.current.append((half, torch.stack([*counts, count_nonfinite(old)])))
         self.before = []
@@ -60,25 +73,34 @@ class Updates(Observer):
             first, second = (picked(tensors) for tensors in zip(*moments, strict=True))
             self.flushed.append((torch.count_nonzero((second == 0) & (first != 0)), second.numel()))
 
+    def _compare(self, optimizer: Optimizer, now: Tensor) -> None:
+        """Compare with what the last sampled step left."""
+        then, moving = self.kept.pop(id(optimizer), (None, None))
+        if then is not None and moving is not None and then.shape == now.shape:
+            self.between.append(torch.count_nonzero((now == then) & moving) / torch.count_nonzero(moving))
+
     def on_attempt_end(self, step: int) -> None:
         """Keep the sample of this attempt."""
+        self.step = step
         if self.current:
             self.pending.append((step, self.current))
             self.current = []
 
     def read(self) -> list[dict[str, Any]]:
         """Return the samples as numbers."""
-        new = []
+        new: list[dict[str, Any]] = []
         for step, parts in self.pending:
             counts = [(half, *numbers.tolist()) for half, numbers in parts]
             stalled, moving, lost = (sum(entry[i] for entry in counts) for i in (1, 2, 3))
             half_stalled, half_moving = (sum(entry[i] for entry in counts if entry[0]) for i in (1, 2))
             self.lost_step = self.lost_step or (step if lost else 0)
-            sample = {"step": step}
+            sample: dict[str, Any] = {"step": step}
             sample |= {"stalled_update_share": stalled / moving} if moving else {}
             sample |= {"stalled_half_share": half_stalled / half_moving} if half_moving else {}
             new.append(sample)
         self.pending = []
+        new += [{"step": self.step, "stalled_half_between": value} for value in on_host(self.between)]
+        self.between = []
         self.flushed_share = max([self.flushed_share, *(float(count) / of for count, of in self.flushed)])
         self.flushed = []
         self.history += new
@@ -91,6 +113,7 @@ class Updates(Observer):
         return {
             "stalled_update_share": median(self.history, "stalled_update_share"),
             "stalled_half_share": median(self.history, "stalled_half_share") if half_share(weights) else 0.0,
+            "stalled_half_between": median(self.history, "stalled_half_between"),
             "half_weight_share": half_share(weights),
             "lost_weights_step": self.lost_step,
             "half_state_share": half_share(list(self._state_tensors())),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch.amp import GradScaler
 from torch.nn.utils import clip_grad_norm_
 
 from harness.observe import scaling
+from harness.observe.clipping import ClipOrder
 from harness.observe.scaling import Scaling
 from tests.observe.loops import loss_that, scaled_step, seen, watched, weight
 
@@ -52,7 +54,6 @@ def test_skips_and_scale_are_exact() -> None:
         "scaled_attempts": 6,
         "skipped_steps": 2,
         "skipped_share_late": 0.0,
-        "clips_before_unscale_share": 0.0,
         "final_loss_scale": 2.0,
         "scale_backoffs": 2,
     }
@@ -101,19 +102,19 @@ CLIPS: dict[str, Callable[[nn.Parameter], Any]] = {
 @pytest.mark.parametrize("clip", [CLIPS["by_norm"], CLIPS["imported_before"]], ids=["by_norm", "imported_before"])
 def test_clips_before_unscale_are_counted(orders: str, share: float, clip: Callable[[nn.Parameter], Any]) -> None:
     """The share is over the attempts with a clip, however the script got hold of the function."""
-    assert seen(Scaling(), lambda: Fp16().clipped_steps(orders, clip))["clips_before_unscale_share"] == share
+    assert seen(ClipOrder(), lambda: Fp16().clipped_steps(orders, clip))["clips_before_unscale_share"] == share
 
 
 @pytest.mark.parametrize("way", CLIPS)
 def test_every_way_to_clip_is_seen(way: str) -> None:
     """By norm, by value, from a generator, in two parts: an early clip is an early clip."""
-    assert seen(Scaling(), lambda: Fp16().clipped_steps("e", CLIPS[way]))["clips_before_unscale_share"] == 1.0
+    assert seen(ClipOrder(), lambda: Fp16().clipped_steps("e", CLIPS[way]))["clips_before_unscale_share"] == 1.0
 
 
 def test_a_clip_without_a_live_scale_is_never_early() -> None:
     """In fp32, or with a disabled scaler, there is nothing to unscale."""
-    found = seen(Scaling(), lambda: Fp16(enabled=False).clipped_steps("ee", CLIPS["by_norm"]))
-    assert (found["clips_before_unscale_share"], found["scaled_attempts"], found["final_loss_scale"]) == (0.0, 0, 1.0)
+    found = seen(ClipOrder(), lambda: Fp16(enabled=False).clipped_steps("ee", CLIPS["by_norm"]))
+    assert found["clips_before_unscale_share"] == 0.0
 
 
 def test_a_loop_without_a_scaler() -> None:
@@ -199,3 +200,12 @@ def test_a_scaler_that_goes_on_is_no_new_one() -> None:
         scaled_step(scaler, optimizer, loss_that(parameter, overflows=False))
 
     assert seen(Scaling(), rewind)["fresh_scaler_resumes"] == 0
+
+
+@pytest.mark.parametrize(
+    ("limit", "share"), [(1e9, 0.0), (float("inf"), 0.0), (torch.tensor(math.inf), 0.0), (1.0, 1.0)]
+)
+def test_a_limit_that_is_not_reached_only_measures(limit: Any, share: float) -> None:
+    """A clip that changes nothing cannot come too early."""
+    found = seen(ClipOrder(), lambda: Fp16().clipped_steps("ee", lambda parameter: clip_grad_norm_([parameter], limit)))
+    assert found["clips_before_unscale_share"] == share

@@ -16,6 +16,9 @@ ACTION = (
     "Keep the weights and the optimizer state in fp32 (drop model.bfloat16() or .half()) and compute under autocast."
 )
 
+LATER = "stalled_half_between"
+"""What still stalls when updates that were kept for later, or rounded at random, have arrived."""
+
 FLUSHED = 0.01
 """Share of the moments from which a division by zero is no accident; 0 in fp32 and bf16, whose range holds the squares.
 Measured: 0.73 for the digits perceptron held in fp16, whose weights are not finite after the first step."""
@@ -31,7 +34,8 @@ def judge(observations: Observations) -> Match | None:
     flushed = observations.at_least("flushed_moment_share", FLUSHED)
     if flushed and observations.at_least("lost_weights_step", 1):
         return _divided_by_nothing(observations)
-    if not observations.at_least("stalled_half_share", BOUND):
+    arrived = observations.has(LATER) and not observations.at_least(LATER, BOUND)
+    if not observations.at_least("stalled_half_share", BOUND) or arrived:
         return None
     share = observations.number("stalled_half_share") or 0.0
     return Match(
@@ -42,6 +46,7 @@ def judge(observations: Observations) -> Match | None:
         ),
         evidence=[
             observations.evidence("stalled_half_share", f">= {BOUND}"),
+            *([observations.evidence(LATER, f">= {BOUND}")] if observations.has(LATER) else []),
             *_in_half(observations),
             observations.context("weight_dtypes"),
         ],

@@ -169,7 +169,9 @@ def read_run(folder: Path, exits: dict[int, str] | None = None) -> Run:
     ranks = [_read_rank(path) for path in files if path.stem.removeprefix("rank").isdecimal()]
     exits = _read_exits(folder / EXITS) if exits is None else exits
     if not ranks and not exits:
-        raise UsageError(f"{folder}: no run folder: it has no rank0.jsonl")
+        inside = next(folder.glob("runs/*/rank0.jsonl"), None)
+        hint = f"; runs are in folders below it, as {inside.parent}" if inside else ""
+        raise UsageError(f"{folder}: no run folder: it has no rank0.jsonl{hint}")
     return Run(folder, sorted(ranks, key=lambda rank: rank.rank), exits)
 
 

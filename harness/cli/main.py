@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import sys
 
 from harness.cli.terminal import complain, piped, say
 from harness.errors import HarnessError
 from harness.registry import did_you_mean
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+"""Errors of a disk that takes no more."""
 
 COMMANDS = {
     "compare": ("harness.cli.compare", "run", "vary one part of a run, everything else equal, and decide"),
@@ -35,8 +39,13 @@ def main(words: list[str]) -> int:
         complain(f"gpu-exam {words[0]}: error: {error}")
         return error.exit_code
     except KeyboardInterrupt:
-        complain(f"gpu-exam {words[0]}: stopped by Ctrl-C; what was recorded so far is kept")
+        complain(f"gpu-exam {words[0]}: stopped by Ctrl-C")
         return 130
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        complain(f"gpu-exam {words[0]}: error: {error.filename or 'a file'} cannot be written: {error.strerror}")
+        return 1
 
 
 def usage() -> str:

@@ -41,6 +41,7 @@ UNITS = {
     "overflow_step": "step",
     "lost_weights_step": "step",
     "fresh_scaler_resumes": "times",
+    **{f"{phase}_{kind}_bits": "bits" for phase in ("train", "eval") for kind in ("output", "weight", "op")},
 }
 """Everything else is a share (0 to 1) or a text."""
 
@@ -65,6 +66,13 @@ LOST = 0.05
 
 REGRESSION = 0.02
 """Relative loss of the metric from which a regression counts, beyond three standard errors of the difference."""
+
+EVAL_GAP = 0.02
+"""Relative difference of the metric from an fp32 evaluation of the same weights. Healthy bf16 and fp16 runs of the
+built-in workloads: at most 0.0002."""
+
+FLIPS = 2.0
+"""Validation samples whose flip never counts: on 50 of them one is already 0.02."""
 
 UPDATES = 0.9
 """A run that took fewer than nine tenths of its reference's updates is worse for that reason alone."""
@@ -146,6 +154,21 @@ class Observations:
         theirs = self.reference.value("optimizer_steps") if self.reference else None
         same = theirs is None or self.at_least("optimizer_steps", UPDATES * theirs)
         return same and self.at_least("val_regression", self.regression_bound)
+
+    @property
+    def is_evaluated_otherwise(self) -> bool:
+        """Whether the reported metric is not what the trained weights give in fp32, beyond one standard error of it.
+
+        Relative to a metric near zero any difference is large.
+        """
+        mine, fp32 = self.run.value("val_metric") or 0.0, self.run.value("val_metric_fp32") or 0.0
+        error = self.run.value("val_standard_error") or 0.0
+        return self.at_least("eval_gap", self.eval_gap_bound) and not abs(mine - fp32) < error
+
+    @property
+    def eval_gap_bound(self) -> float:
+        """EVAL_GAP, and room for the flip of FLIPS samples."""
+        return EVAL_GAP + FLIPS / max(1.0, number(self.run.start.get("num_val")) or 1.0)
 
     @property
     def regression_bound(self) -> float:

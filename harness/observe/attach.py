@@ -161,7 +161,13 @@ class Attachment:
         for owner in (torch, nn.Module):
             wrap(owner, "compile", before=self._before_compile)
         wrap(torch.autocast, "__enter__", after=self._after_autocast, event="on_autocast")
-        wrap(torch.autograd, "backward", before=self._before_backward, event="on_backward")
+        wrap(
+            torch.autograd,
+            "backward",
+            before=self._before_backward,
+            after=lambda *_a, **_k: self.tell("on_backward_end"),
+            event="on_backward",
+        )
         for cls in _scheduler_classes():
             replace(cls, "step", self._scheduler_step, event="on_schedule")
         # The functions behind clip_grad_norm_: a script may have imported that name before anybody attached.

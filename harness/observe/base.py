@@ -40,6 +40,9 @@ class Observer:
     def on_backward(self, losses: list[Tensor]) -> None:
         """Precede a backward pass that begins at ``losses``."""
 
+    def on_backward_end(self) -> None:
+        """Follow a backward pass; called in sampled attempts."""
+
     def on_unscale(self, scaler: GradScaler, optimizer: Optimizer) -> None:
         """Follow an explicit ``scaler.unscale_(optimizer)``, before it happens."""
 

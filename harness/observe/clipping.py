@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -15,50 +16,70 @@ from harness.observe.overflows import on_host
 
 
 class Clipping(Observer):
-    """The norm at the optimizer's step against the norm that clipping must have left.
+    """The norm at the optimizer's step against the norm that unscaling and clipping must have left.
 
-    ``step_norm_ratio``  norm at the step / min(norm before the clip, threshold); 1 unless something scales the
-                         gradients after they were clipped. Only attempts with one clip by norm of exactly the
-                         optimizer's parameters count.
+    ``step_norm_ratio``  norm at the step / min(norm of the true gradients, threshold of the clip); 1 unless something
+                         scales the gradients on the way. Under a live scaler the true norm is that after the backward
+                         pass / the loss scale; otherwise that before the clip. Only attempts with at most one clip by
+                         norm of exactly the optimizer's parameters count.
     """
 
     def __init__(self) -> None:
         self.clips: list[tuple[set[int], Any, Tensor | None]] = []
+        self.true_norms: dict[int, Tensor] = {}
+        """Optimizer -> the norm of its gradients before they were unscaled / the loss scale."""
+        self.scalers: WeakKeyDictionary[Optimizer, GradScaler] = WeakKeyDictionary()
         self.current: Tensor | None = None
         self.pending: list[tuple[int, Tensor]] = []
         self.history: list[dict[str, Any]] = []
-        self.unscaled = self.early = False
+
+    def on_backward_end(self) -> None:
+        """Measure what it left, for the optimizers that a scaler is known to step."""
+        for optimizer, scaler in list(self.scalers.items()):
+            self._measure(scaler, optimizer)
 
     def on_unscale(self, scaler: GradScaler, optimizer: Optimizer) -> None:
-        """From here on norms are those of the true gradients."""
-        self.unscaled = True
+        """Measure it here for an optimizer that is new."""
+        if id(optimizer) not in self.true_norms:
+            self._measure(scaler, optimizer)
 
     def on_clip(self, parameters: list[Tensor], limit: Any, norm: Tensor | None) -> None:
         """Remember what was clipped."""
-        self.early = self.early or not self.unscaled
         self.clips.append(({id(p) for p in parameters if p.grad is not None}, limit, norm))
 
     def on_scaler_step(self, scaler: GradScaler, optimizer: Optimizer) -> None:
-        """Leave out a clip that saw scaled gradients: what it left is divided by the scale, as it has to be."""
-        if self.early:
+        """Measure it here at the latest; a clip of scaled gradients has another norm, and is left out."""
+        self.scalers[optimizer] = scaler
+        if id(optimizer) not in self.true_norms:
             self.clips = []
+            self._measure(scaler, optimizer)
 
     def on_optimizer_step(self, optimizer: Optimizer) -> None:
         """Compare with what the optimizer is about to use."""
-        if len(self.clips) != 1:
-            return
+        left = self._left(optimizer)
+        if left is not None:
+            self.current = total_norm(gradients(optimizer)) / left
+
+    def _measure(self, scaler: GradScaler, optimizer: Optimizer) -> None:
+        scale, found = getattr(scaler, "_scale", None), gradients(optimizer)
+        if isinstance(scale, Tensor) and found:
+            self.true_norms[id(optimizer)] = total_norm(found) / scale.detach().to(found[0].device)
+
+    def _left(self, optimizer: Optimizer) -> Tensor | None:
+        """Return the norm that the step must find, or None where it is not known."""
+        true_norm = self.true_norms.get(id(optimizer))
+        if not self.clips:
+            return true_norm
         clipped, limit, norm = self.clips[0]
-        if norm is None or clipped != {id(p) for p in trainable(optimizer)}:
-            return
-        left = torch.clamp(norm.detach().float(), max=limit)
-        self.current = total_norm(gradients(optimizer)) / left
+        if len(self.clips) > 1 or norm is None or clipped != {id(p) for p in trainable(optimizer)}:
+            return None
+        return torch.clamp((norm.detach().float() if true_norm is None else true_norm), max=limit)
 
     def on_attempt_end(self, step: int) -> None:
         """Keep the sample of this attempt."""
         if self.current is not None:
             self.pending.append((step, self.current))
-        self.clips, self.current = [], None
-        self.unscaled = self.early = False
+        self.clips, self.current, self.true_norms = [], None, {}
 
     def read(self) -> list[dict[str, Any]]:
         """Return the samples as numbers."""

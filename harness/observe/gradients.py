@@ -36,7 +36,8 @@ class Gradients(Observer):
     ``unreached_weight_share``  those of the missing ones whose module ran in training before each of these steps
     ``nonfinite_grad_share`` inf or NaN / elements at the attempt, taken or skipped
     ``fp16_floor_share``     where products are in fp16: elements that fp16 holds with at most five bits, below
-                             2**-19, / those that are not 0; as many again have become 0. 0 in other formats
+                             2**-19, / those that are not 0; as many again have become 0. 1 where all have; 0 in other
+                             formats
     """
 
     def __init__(self) -> None:
@@ -92,10 +93,11 @@ class Gradients(Observer):
         for step, sample in self.pending:
             numbers = {name: float(value) / of for name, (value, of) in sample.items()}
             if "nonzero_grad_share" in numbers:
+                is_fp16 = "floor_grad_share" in numbers
                 nonzero, at_floor = numbers.pop("nonzero_grad_share"), numbers.pop("floor_grad_share", 0.0)
-                numbers |= {"zero_grad_share": 1 - nonzero} | (
-                    {"fp16_floor_share": at_floor / nonzero} if nonzero else {}
-                )
+                numbers["zero_grad_share"] = 1 - nonzero
+                if nonzero or is_fp16:
+                    numbers["fp16_floor_share"] = at_floor / nonzero if nonzero else 1.0
             new.append({"step": step} | numbers)
         self.pending = []
         self.history += new
@@ -166,10 +168,10 @@ def count_at_floor(values: Tensor) -> Tensor:
     return torch.count_nonzero((size < FLOOR) & (size > 0) & (values.half() == values))
 
 
-def median(history: list[dict[str, Any]], name: str) -> float | None:
-    """Return the lower median of a sampled number, NaN as the largest, or None when it was never sampled."""
+def median(history: list[dict[str, Any]], name: str, *, upper: bool = False) -> float | None:
+    """Return the lower or upper median of a sampled number, NaN as the largest; None when it was never sampled."""
     values = sorted((sample[name] for sample in history if name in sample), key=lambda v: (math.isnan(v), v))
-    return values[(len(values) - 1) // 2] if values else None
+    return values[(len(values) - (not upper)) // 2] if values else None
 
 
 def largest(history: list[dict[str, Any]], name: str) -> float | None:

@@ -9,6 +9,7 @@ shares this mode.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -36,6 +37,25 @@ MAX_ELEMENTS = 2**22
 
 MAX_PENDING = 1000
 """Reductions kept on the device before they are looked at: looking waits for it."""
+
+
+MAX_VECTOR = 2**16
+"""Elements of a vector that is followed from sum to sum: a running sum for each sample of a batch is far shorter."""
+
+LONG = 128
+"""Additions from which a running sum of vectors is judged: bf16 stops counting at 256, and a stream of residual blocks
+is shorter."""
+
+
+@dataclass(frozen=True)
+class Shadow:
+    """A number or vector in float64 that a 16-bit one stands for, and how it came about."""
+
+    exact: Tensor
+    size: Tensor
+    """The same sum over absolute values."""
+    length: int
+    """Additions that led to it."""
 
 
 class Reductions(Observer, TorchDispatchMode):
@@ -102,7 +122,7 @@ class Reductions(Observer, TorchDispatchMode):
         self.overflows.look(func, args, result)
         if result.dtype not in HALF:
             return
-        if before is not None and result.numel() == 1:
+        if before is not None and all(shadow.exact.numel() in {1, result.numel()} for shadow in before):
             self._follow_add(func, result, before, kwargs)
         elif func in SUMS or func in NORMS:
             self._repeat(func, result, args, kwargs)
@@ -128,27 +148,34 @@ class Reductions(Observer, TorchDispatchMode):
         size = exact if func in NORMS else func(wide.abs(), *args[1:], **options)
         self._keep(func, result, exact, size)
 
-    def _follow_add(self, func: Any, result: Tensor, before: tuple[Tensor, Tensor], kwargs: dict[str, Any]) -> None:
-        (one, one_size), (other, other_size) = before
+    def _follow_add(self, func: Any, result: Tensor, before: list[Shadow], kwargs: dict[str, Any]) -> None:
+        one, other = before
         alpha = kwargs.get("alpha", 1)
-        exact, size = one + alpha * other, one_size + abs(alpha) * other_size
-        self.exact[result] = (exact, size)
-        self._keep(func, result, exact, size)
+        sum_ = Shadow(
+            one.exact + alpha * other.exact,
+            one.size + abs(alpha) * other.size,
+            max(one.length, other.length) + 1,
+        )
+        if sum_.exact.numel() != result.numel():
+            return
+        self.exact[result] = sum_
+        if result.numel() == 1 or sum_.length >= LONG:
+            self._keep(func, result.reshape(-1), sum_.exact, sum_.size)
 
-    def _shadows(self, args: tuple[Any, ...]) -> Any:
-        """Return (exact value, sum of absolute values) of both addends, when both are single numbers."""
-        pairs = [self._shadow(value) for value in args[:2]]
-        return pairs if len(pairs) == 2 and all(pair is not None for pair in pairs) else None
+    def _shadows(self, args: tuple[Any, ...]) -> list[Shadow] | None:
+        """Return what both addends are exactly, when they are numbers or vectors that may be a sum in the making."""
+        shadows = [shadow for shadow in map(self._shadow, args[:2]) if shadow is not None]
+        return shadows if len(shadows) == 2 else None
 
-    def _shadow(self, value: Any) -> tuple[Tensor, Tensor] | None:
+    def _shadow(self, value: Any) -> Shadow | None:
         if not isinstance(value, Tensor):
-            exact = torch.tensor(float(value), dtype=torch.float64)
-            return exact, exact.abs()
-        if value.numel() != 1 or not value.is_floating_point():
+            exact = torch.tensor([float(value)], dtype=torch.float64)
+            return Shadow(exact, exact.abs(), 0)
+        if value.numel() > MAX_VECTOR or not value.is_floating_point() or value.layout != torch.strided:
             return None
-        known: tuple[Tensor, Tensor] | None = self.exact.get(value)
-        exact = value.detach().double().reshape(())
-        return known or (exact, exact.abs())
+        known: Shadow | None = self.exact.get(value)
+        exact = value.detach().double().reshape(-1)
+        return known or Shadow(exact, exact.abs(), 0)
 
     def _keep(self, func: Any, result: Tensor, exact: Tensor, size: Tensor) -> None:
         """Keep the largest error as a number of its own: the result may be changed in place later."""

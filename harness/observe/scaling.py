@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from torch import Tensor
 from torch.amp import GradScaler
@@ -49,7 +48,14 @@ class Scaling(Observer):
         self.resumed: WeakSet[Optimizer] = WeakSet()
         """Optimizers with restored steps that no scaler has stepped since."""
         self.fresh = 0
-        self.scales: list[tuple[int, Tensor]] = []
+        self.places: WeakKeyDictionary[GradScaler, int] = WeakKeyDictionary()
+        self.started: set[int] = set()
+        """Scalers, by place, whose first scale was kept."""
+        self.scales: list[tuple[int, int, Tensor]] = []
+        """(attempt, scaler, its scale), not yet looked at."""
+        self.last: dict[int, float] = {}
+        """Scaler -> its last scale that was looked at."""
+        self.backoffs = 0
         self.unread: list[dict[str, Any]] = []
         self.history: list[dict[str, Any]] = []
         self._live = self._taken = False
@@ -61,7 +67,8 @@ class Scaling(Observer):
             self.resumed.discard(optimizer)
             self.fresh += scaler not in self.known
         self.known.add(scaler)
-        if not self.scales and not self.history:
+        if self.places.setdefault(scaler, len(self.places)) not in self.started:
+            self.started.add(self.places[scaler])
             self._keep_scale(scaler)
 
     def on_optimizer_stepped(self, optimizer: Optimizer) -> None:
@@ -73,6 +80,7 @@ class Scaling(Observer):
 
     def on_scaler_update(self, scaler: GradScaler) -> None:
         """Keep the new scale."""
+        self.places.setdefault(scaler, len(self.places))
         self._keep_scale(scaler)
         if len(self.scales) >= MAX_PENDING:
             self.unread += self._changes()
@@ -83,8 +91,8 @@ class Scaling(Observer):
         self.known.add(scaler)
 
     def on_optimizer_restored(self, optimizer: Optimizer) -> None:
-        """A checkpoint brought the optimizer back; one without state has no past."""
-        if optimizer.state:
+        """A checkpoint brought the optimizer back; one without state has no past, unless it never has any."""
+        if optimizer.state or all(group.get("momentum") == 0 for group in optimizer.param_groups):
             self.resumed.add(optimizer)
 
     def on_attempt_end(self, step: int) -> None:
@@ -109,15 +117,18 @@ class Scaling(Observer):
         """Keep the scale; it stays on the device."""
         scale = getattr(scaler, "_scale", None)
         if isinstance(scale, Tensor):
-            self.scales.append((self.attempts, scale.detach().clone()))
+            self.scales.append((self.attempts, self.places[scaler], scale.detach().clone()))
 
     def _changes(self) -> list[dict[str, Any]]:
-        if not self.scales:
-            return []
-        values = on_host([scale.reshape(()) for _, scale in self.scales])
-        new = [{"step": step, "loss_scale": value} for (step, _), value in zip(self.scales, values, strict=True)]
+        values = on_host([scale.reshape(()) for *_, scale in self.scales])
+        kept = []
+        for (step, place, _), value in zip(self.scales, values, strict=True):
+            before = self.last.get(place)
+            if value != before:
+                kept.append({"step": step, "loss_scale": value})
+                self.backoffs += before is not None and value < before
+            self.last[place] = value
         self.scales = []
-        kept = [s for i, s in enumerate(new) if s["loss_scale"] != self._last_scale(new, i)]
         self.history += kept
         return kept
 
@@ -133,10 +144,5 @@ class Scaling(Observer):
             "final_loss_scale": scales[-1] if scales else 1.0,
             "scaler_restores": self.restored,
             "fresh_scaler_resumes": self.fresh,
-            "scale_backoffs": sum(b < a for a, b in itertools.pairwise(scales)),
+            "scale_backoffs": self.backoffs,
         }
-
-    def _last_scale(self, new: list[dict[str, Any]], index: int) -> float | None:
-        if index:
-            return float(new[index - 1]["loss_scale"])
-        return float(self.history[-1]["loss_scale"]) if self.history else None

@@ -112,7 +112,7 @@ class Updates(Observer):
         weights = [p for o in self.optimizers for group in o.param_groups for p in group["params"] if p.requires_grad]
         return {
             "stalled_update_share": median(self.history, "stalled_update_share"),
-            "stalled_half_share": median(self.history, "stalled_half_share") if half_share(weights) else 0.0,
+            "stalled_half_share": self._stalled_half(weights),
             "stalled_half_between": median(self.history, "stalled_half_between"),
             "half_weight_share": half_share(weights),
             "lost_weights_step": self.lost_step,
@@ -120,6 +120,10 @@ class Updates(Observer):
             "flushed_moment_share": self.flushed_share,
             "weight_dtypes": ",".join(sorted({str(p.dtype).removeprefix("torch.") for p in weights})),
         }
+
+    def _stalled_half(self, weights: list[Tensor]) -> float | None:
+        """Return the upper median: of few samples the first ones are large steps, which say least of those to come."""
+        return median(self.history, "stalled_half_share", upper=True) if half_share(weights) else 0.0
 
     def _state_tensors(self) -> Iterator[Tensor]:
         for optimizer in self.optimizers:

@@ -105,7 +105,6 @@ def test_declared_parts_may_differ(run_folder: RunFolder, capsys: pytest.Capture
     ("given", "sentence"),
     [
         (["absent"], "absent: no run folder"),
-        (["file.txt"], "file.txt: no run folder"),
         (["empty"], "empty: no run folder"),
         (["no_lines"], "no_lines: no run folder: none of the 0 line(s) in it is a record"),
         (["garbage"], "garbage: no run folder: none of the 2 line(s) in it is a record"),
@@ -127,7 +126,6 @@ def test_unusable_input(
         (tmp_path / name).mkdir()
         (tmp_path / name / "rank0.jsonl").write_bytes(content)
     (tmp_path / "empty").mkdir()
-    (tmp_path / "file.txt").touch()
     monkeypatch.chdir(tmp_path)
     assert main(["diagnose", *given]) == 2
     captured = capsys.readouterr()

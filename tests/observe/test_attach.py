@@ -102,6 +102,7 @@ def test_a_usual_step_gives_its_events_in_order() -> None:
     assert [event.removeprefix("on_") for event in notes.events] == [
         "autocast",
         "backward",
+        "backward_end",
         "unscale",
         "clip",
         "scaler_step",

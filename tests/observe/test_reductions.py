@@ -210,3 +210,21 @@ def test_very_large_tensors_are_not_repeated(monkeypatch: pytest.MonkeyPatch) ->
     """Scratch memory is bounded: beyond the limit nothing is known, so nothing is said."""
     monkeypatch.setattr(reductions, "MAX_ELEMENTS", 100)
     assert error_of(lambda: torch.full((128,), 600.0, dtype=HALF).sum()) == 0.0
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+@pytest.mark.parametrize(
+    ("dtype", "terms", "found"), [(BF16, 600, True), (torch.float32, 600, False), (BF16, 100, False)]
+)
+def test_a_running_sum_for_each_sample(dtype: torch.dtype, terms: int, in_place: bool, found: bool) -> None:
+    """A vector that is added to six hundred times stops growing in bf16; a short chain is left alone."""
+    values = torch.rand(8, terms, generator=torch.Generator().manual_seed(0)).to(dtype)
+    with mode() as observer:
+        total = torch.zeros(8, dtype=dtype)
+        for column in range(terms):
+            if in_place:
+                total += values[:, column]
+            else:
+                total = total + values[:, column]
+    assert (observer.summary()["reduction_error"] > 0.01) == found
+    assert ("test_reductions.py" in observer.summary()["reduction_site"]) == (found or (dtype == BF16 and terms >= 128))

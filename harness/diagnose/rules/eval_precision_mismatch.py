@@ -8,14 +8,6 @@ from collections.abc import Iterator
 from harness.diagnose.base import Match, Rule
 from harness.diagnose.finding import Evidence
 from harness.diagnose.observations import Observations
-from harness.observe.recorder import number
-
-BOUND = 0.02
-"""Relative gap. Healthy bf16 and fp16 runs of the built-in workloads: at most 0.0002."""
-
-SAMPLES = 2.0
-"""Samples whose flip never counts: on 50 validation samples one of them is already 0.02."""
-
 
 KINDS = ("output", "weight", "op")
 
@@ -40,8 +32,8 @@ def possible(observations: Observations) -> bool:
 
 def judge(observations: Observations) -> Match | None:
     """Compare the reported metric with an fp32 evaluation of the trained weights."""
-    bound = BOUND + SAMPLES / max(1.0, number(observations.run.start.get("num_val")) or 1.0)
-    if not observations.at_least("eval_gap", bound) or _explained_otherwise(observations):
+    if not observations.is_evaluated_otherwise or observations.at_least("reduction_error", SUMS):
+        # Where the metric is added up wrongly, that is the cause.
         return None
     named = bool(observations.text("coarser_eval_module"))
     gap = observations.number("eval_gap") or 0.0
@@ -54,25 +46,13 @@ def judge(observations: Observations) -> Match | None:
             "coarser format than training."
         ),
         evidence=[
-            observations.evidence("eval_gap", f">= {bound:.3g}"),
+            observations.evidence("eval_gap", f">= {observations.eval_gap_bound:.3g}"),
             *([observations.evidence("coarser_eval_module", "is named")] if named else []),
             *(entry for kind in KINDS for entry in _told_bits(observations, kind)),
         ],
         confirm="Evaluate the same checkpoint once in the training's own precision.",
         action="Evaluate the weights that were trained, under the same autocast as in training or in fp32.",
     )
-
-
-def _explained_otherwise(observations: Observations) -> bool:
-    """Tell whether the metric is added up wrongly, or the difference is below one standard error of it.
-
-    Relative to a metric near zero any difference is large.
-    """
-    if observations.at_least("reduction_error", SUMS):
-        return True
-    mine, fp32 = observations.run.value("val_metric") or 0.0, observations.run.value("val_metric_fp32") or 0.0
-    error = observations.run.value("val_standard_error") or 0.0
-    return abs(mine - fp32) < error
 
 
 def _is_coarser(observations: Observations, kind: str) -> bool:

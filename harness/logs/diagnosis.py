@@ -1,0 +1,112 @@
+"""What is wrong in a training log? Every rule is asked about every run of it."""
+
+from __future__ import annotations
+
+from harness.diagnose.base import Match
+from harness.diagnose.finding import Diagnosis, Finding, Missing, Status
+from harness.logs.base import LOG_RULES, Doubt, LogRule
+from harness.logs.normal import Log, LoggedRun, Series
+
+LEAST_LOSSES = 5
+"""Losses below which a log is too short to be called healthy."""
+
+SPARSE = 50
+"""Lines a number from which numbers without a step are those of a text that speaks of losses now and then."""
+
+TOLD_APART = 0.5
+"""Confidence from which a finding names the cause; below it the log is inconclusive."""
+
+SERIOUS: tuple[Status, ...] = ("diagnosed", "inconclusive", "not_enough_evidence", "healthy")
+"""Of several runs or files the first of these is the status of all."""
+
+
+def diagnose_log(log: Log) -> Diagnosis:
+    """Return what the log shows, or what it would have to show."""
+    if not any(run.series or run.skips or run.parts for run in log.runs):
+        return Diagnosis(status="not_enough_evidence", missing=[_no_log(log)])
+    return merged_logs([_diagnose_run(run) for run in log.runs])
+
+
+def merged_logs(diagnoses: list[Diagnosis]) -> Diagnosis:
+    """Return one diagnosis of several runs or files: all findings, and what was checked in each of them."""
+    checked = [set(diagnosis.checked) for diagnosis in diagnoses]
+    every = set.intersection(*checked) if checked else set()
+    missing = {(m.needed_for, m.observation): m for d in diagnoses for m in d.missing if m.needed_for not in every}
+    return Diagnosis(
+        status=min((d.status for d in diagnoses), key=SERIOUS.index, default="not_enough_evidence"),
+        findings=sorted((f for d in diagnoses for f in d.findings), key=lambda finding: -finding.confidence),
+        missing=list(missing.values()),
+        checked=sorted(every),
+    )
+
+
+def _diagnose_run(run: LoggedRun) -> Diagnosis:
+    rules = LOG_RULES.load_all()
+    verdicts = {name: rule.judge(run) for name, rule in rules.items()}
+    findings = [_finding(run, name, rules[name], v) for name, v in verdicts.items() if isinstance(v, Match)]
+    findings = _told_once(findings)
+    doubts = [_doubted(run, name, verdict) for name, verdict in verdicts.items() if isinstance(verdict, Doubt)]
+    checked = [name for name, rule in rules.items() if rule.can_judge(run) and not isinstance(verdicts[name], Doubt)]
+    unable = [
+        Missing(observation=rule.needs, needed_for=name, command=rule.to_log)
+        for name, rule in rules.items()
+        if not rule.can_judge(run) and verdicts[name] is None
+    ]
+    findings.sort(key=lambda finding: -finding.confidence)
+    return Diagnosis(status=_status(run, findings, doubts), findings=findings, missing=doubts + unable, checked=checked)
+
+
+IMPLIED = {
+    "loss_divergence": {"loss_nan"},
+    "loss_spikes": {"loss_nan", "loss_divergence"},
+    "underfitting": {"loss_stuck", "loss_nan"},
+    "loss_stuck": {"loss_nan"},
+}
+"""What a cause is only a sign of, when that one is found too."""
+
+
+def _told_once(findings: list[Finding]) -> list[Finding]:
+    causes = {finding.cause for finding in findings}
+    return [finding for finding in findings if not IMPLIED.get(finding.cause, set()) & causes]
+
+
+def _finding(run: LoggedRun, name: str, rule: LogRule, match: Match) -> Finding:
+    parts = dict(vars(match))
+    parts["summary"] = f"{run.number}: {match.summary}" if run.number else match.summary
+    return Finding(category=rule.category, cause=name, **parts)
+
+
+def _doubted(run: LoggedRun, name: str, doubt: Doubt) -> Missing:
+    of = f"{run.number}: " if run.number else ""
+    return Missing(observation=of + doubt.observation, needed_for=name, command=doubt.to_log)
+
+
+def _status(run: LoggedRun, findings: list[Finding], doubts: list[Missing]) -> Status:
+    if findings:
+        return "diagnosed" if findings[0].confidence >= TOLD_APART else "inconclusive"
+    series = [run.get("loss"), run.get("val_loss"), *run.parts.values()]
+    enough = any(len(one.finite) >= LEAST_LOSSES and _dense(one) for one in series)
+    return "healthy" if enough and not doubts else "not_enough_evidence"
+
+
+def _dense(series: Series) -> bool:
+    """Whether the numbers are those of a log: counted by steps or epochs, or one in fifty lines at least."""
+    first, last = series.finite[0], series.finite[-1]
+    counted = first.step != last.step or first.epoch != last.epoch
+    return counted or len(series.finite) * SPARSE >= last.line - first.line
+
+
+def _no_log(log: Log) -> Missing:
+    seen = (
+        f"none of the {log.num_lines} line(s) holds a loss, a step or a loss scale"
+        if log.num_lines
+        else "the file is empty"
+    )
+    return Missing(
+        observation=f"numbers of training: {seen}",
+        needed_for="every cause",
+        command=(
+            "give a training log: a line a step with step and loss, and with val_loss, grad_norm, step_time where "
+            "they exist"
+        ),
+    )

@@ -1,0 +1,80 @@
+"""The device waits for data: a large share of each step goes by before its batch is there."""
+
+from __future__ import annotations
+
+from harness.diagnose.base import Match
+from harness.logs.base import LogRule, Verdict, evidence_of
+from harness.logs.normal import LoggedRun, Point, where
+
+LEAST = 4
+"""Steps that are printed with both times."""
+
+SHARE = 0.3
+"""Waiting above 10 % is worth a look; loaders that keep up stay below that. A print in every n steps may meet the one
+batch in a prefetch round that has to wait, so the bound is three times as high."""
+
+SURE = 0.5
+
+OUTLIER_FROM = 8
+"""Prints from which the longest wait is left out."""
+
+
+def judge(run: LoggedRun) -> Verdict:
+    """Compare the sum of the waits with the sum of the step times; the first print of a run is its warm-up."""
+    pairs = _paired(run, "data_time_s", "step_time_s")
+    if len(pairs) < LEAST:
+        return None
+    now = _share(pairs[1:])
+    means = _paired(run, "data_time_s_mean", "step_time_s_mean")
+    late = _share(means[len(means) // 2 :]) if len(means) >= LEAST else 0.0
+    share, what = (late, "means over the epoch") if late > now else (now, "sums over the log")
+    if share < SHARE:
+        return None
+    data, step = max(pairs[1:], key=lambda pair: pair[0].value)
+    return Match(
+        confidence=0.9 if share >= SURE else 0.65,
+        summary=(
+            f"Waiting for data takes {share:.0%} of the step time ({what}; {len(pairs)} prints; at most "
+            f"{data.value:.3g} s of "
+            f"{step.value:.3g} s, {where(data)}): the device is idle in it."
+        ),
+        evidence=[
+            evidence_of(run, "data_wait_share", share, f">= {SHARE}", data.line, "share"),
+            evidence_of(run, "data_time", data.value, "told for context", data.line, "s"),
+            evidence_of(run, "step_time", step.value, "told for context", step.line, "s"),
+        ],
+        confirm="Train 50 steps on one batch that is kept in memory: the step time must fall by this share.",
+        action=(
+            "More loader workers (persistent_workers, pin_memory), cheaper decoding or cached data, faster storage; "
+            "check that the workers have cores of their own."
+        ),
+    )
+
+
+def _paired(run: LoggedRun, data: str, step: str) -> list[tuple[Point, Point]]:
+    steps = {point.order: point for point in run.get(step).finite}
+    return [(p, steps[p.order]) for p in run.get(data).finite if p.order in steps and steps[p.order].value > 0]
+
+
+def _share(pairs: list[tuple[Point, Point]]) -> float:
+    """Return the share of the waiting; where the step time leaves the wait out, of both together."""
+    if len(pairs) >= OUTLIER_FROM:  # one stall, of a checkpoint or a network drive, is no slow loader
+        pairs = sorted(pairs, key=lambda pair: pair[0].value)[:-1]
+    waited, total = sum(d.value for d, _ in pairs), sum(s.value for _, s in pairs)
+    outside = sum(d.value > s.value * 1.05 for d, s in pairs) > len(pairs) / 5
+    total = total + waited if outside else total
+    return waited / total if total > 0 else 0.0
+
+
+def can_judge(run: LoggedRun) -> bool:
+    """Both times in the same rows."""
+    return len(_paired(run, "data_time_s", "step_time_s")) >= LEAST
+
+
+RULE = LogRule(
+    category="input_pipeline",
+    can_judge=can_judge,
+    needs=f"{LEAST} steps with the time that they took and waited for data",
+    to_log="data_time and step_time of each step",
+    judge=judge,
+)

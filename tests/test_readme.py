@@ -54,7 +54,7 @@ def test_every_shown_train_flag_exists(line: str) -> None:
     """Each train.py line of the README parses."""
     parser = argparse.ArgumentParser(exit_on_error=False)
     add_run_flags(parser)
-    words = shlex.split(line)
+    words = shlex.split(line.partition(">")[0])
     parser.parse_args(words[words.index("train.py") + 1 :])
 
 

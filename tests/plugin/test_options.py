@@ -68,7 +68,7 @@ def folder(exam: Write) -> Exam:
         ),
         (["--workload", "resnet"], f"--workload: got 'resnet', accepted is PATH.py:FACTORY or one of {BUILT_IN}"),
         (["--run-config", "absent.yaml"], "{root}/absent.yaml: cannot be read: No such file or directory"),
-        (["--run-config", "unknown.yaml"], "{root}/unknown.yaml: unknown field 'speed' (did you mean 'seed'?); known are: "),
+        (["--run-config", "unknown.yaml"], "{root}/unknown.yaml: unknown field 'speed' (did you mean 'seed'?); known"),
         (["--run-config", "wrong.yaml"], "{root}/wrong.yaml: max_steps: "),
         (["--run-config", "fault.yaml"], "--run-config fault.yaml: 'fault' is what the scenarios inject; leave it out"),
         (["--run-config", "list.yaml"], "{root}/list.yaml: expected fields of the run as 'name: value', got "),

@@ -42,12 +42,8 @@ KNOWN: dict[str, str] = {
     # faults that are not seen
     "cached_half_weights_wrapped": "formats are read from modules without children, and of weights whose module ran",
     "clip_before_unscale_by_hand": "a clip without torch.nn.utils is not seen, nor that norm times scale is constant",
-    "double_unscale_before_clip": "only what comes between the clip and the step is looked at",
     "double_unscale_hook": "an optimizer's own step hooks run after the observers'",
-    "double_unscale_no_clip": "without a clip there is no norm to compare with",
     "master_weights_refreshed": "weights are compared over one step, and what is written between two is not seen",
-    "scaler_lost_in_class": "an optimizer without state, as plain SGD, is not known to be resumed",
-    "static_scale_two_scalers": "scales of two scalers are one history, in which each turn is a back-off",
     "static_scale_own_class": "a skip by other means than GradScaler is no attempt",
 }
 """Right scripts of which the wrong thing is said, and why."""

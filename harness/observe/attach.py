@@ -49,7 +49,6 @@ class Attachment:
         self._busy = False
         self._scaled = False
         self._unread = False
-        self._is_compiled = False
         self._step_reported = False
         self._advancing = False
         self._norm_type: Any = None
@@ -96,7 +95,7 @@ class Attachment:
     def tell(self, event: str, *args: Any) -> None:
         """Pass an event to every observer that listens to it, unless an observer caused it."""
         listeners = self._patches.listeners[event]
-        if not listeners or self._busy or is_compiling():
+        if not listeners or self._busy or self._is_tracing():
             return
         self._busy = True
         self._unread = self._unread or self.sampled or self._scaled
@@ -158,8 +157,8 @@ class Attachment:
             after=lambda _r, optimizer, *_a, **_k: self.tell("on_optimizer_restored", optimizer),
         )
         wrap(nn.Module, "train", after=self._after_mode)
-        for owner in (torch, nn.Module):
-            wrap(owner, "compile", before=self._before_compile)
+        for owner, name in ((torch, "compile"), (nn.Module, "compile"), (torch.export, "export")):
+            wrap(owner, name, before=self._before_compile)
         wrap(torch.autocast, "__enter__", after=self._after_autocast, event="on_autocast")
         wrap(
             torch.autograd,
@@ -192,7 +191,7 @@ class Attachment:
             self._end_attempt()
 
     def _after_optimizer(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
-        if is_compiling():
+        if self._is_tracing():
             return
         self._step_reported = True
         self.tell("on_optimizer_stepped", optimizer)
@@ -210,16 +209,19 @@ class Attachment:
 
     def _look(self) -> None:
         """Hook in where many calls come by only for an attempt that is looked at."""
-        self._forward.turn(on=self.sampled and not self._is_compiled)
+        self._forward.turn(on=self.sampled and not self._patches.is_traced)
         self._before_step.turn(on=bool(self._patches.listeners["on_optimizer_step"]))
+
+    def _is_tracing(self) -> bool:
+        return self._patches.is_traced and is_compiling()
 
     def _before_compile(self, *_args: Any, **_kwargs: Any) -> None:
         """Leave forward passes alone from now on: a hook would be compiled into them, and again when it goes."""
-        self._is_compiled = True
+        self._patches.is_traced = True
         self._look()
 
     def _after_mode(self, _result: Any, module: nn.Module, mode: bool = True) -> None:
-        if not mode and not self._busy and self._attached and not self._is_compiled:
+        if not mode and not self._busy and self._attached and not self._patches.is_traced:
             self._forward.turn(on=True)
 
     def _after_autocast(self, _result: Any, region: torch.autocast) -> None:

@@ -33,6 +33,8 @@ class Patches:
         """Who waits for which event now."""
         self.notes: list[str] = []
         """Calls in a form that was not understood."""
+        self.is_traced = False
+        """Whether torch.compile or torch.export may be tracing; to ask it in every call takes too long."""
         self._undo: list[Callable[[], None]] = []
 
     def wrap(
@@ -80,7 +82,11 @@ class Patches:
 
         @functools.wraps(original)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            if is_compiling() or (event and not self.listeners[event]) or (only and not only(args[0])):
+            if (
+                (self.is_traced and is_compiling())
+                or (event and not self.listeners[event])
+                or (only and not only(args[0]))
+            ):
                 return original(*args, **kwargs)
             return call(original, *args, **kwargs)
 

@@ -66,11 +66,15 @@ class Batches:
         return call_augment(self.augment, inputs, torch.Generator().manual_seed((self.seed << 20) + self.drawn))
 
 
-def make_loader(dataset: Dataset[Any], spec: RunSpec, sampler: Any, *, seed: int, pinned: bool) -> DataLoader[Any]:
+def make_loader(
+    dataset: Dataset[Any], spec: RunSpec, sampler: Any, *, seed: int, pinned: bool
+) -> DataLoader[Any] | InMemory:
     """Return the loader of full batches; the order is the sampler's, ``seed`` is what its workers draw from.
 
     ``pinned`` puts batches of data in host memory where a GPU can fetch them while the host goes on.
     """
+    if type(dataset) is TensorPairs and not spec.num_workers and not pinned:
+        return InMemory(dataset, IndexBatches(sampler, spec.batch_size, drop_last=True))
     return DataLoader(
         dataset,
         **batching(dataset, spec.batch_size, sampler, drop_last=True),
@@ -79,6 +83,16 @@ def make_loader(dataset: Dataset[Any], spec: RunSpec, sampler: Any, *, seed: int
         pin_memory=pinned and _can_be_pinned(dataset),
         generator=own_generator(seed),
     )
+
+
+class InMemory:
+    """Batches of data that lies where it is used: what DataLoader adds to one index operation takes longer than it."""
+
+    def __init__(self, pairs: TensorPairs, batches: IndexBatches) -> None:
+        self.pairs, self.batches = pairs, batches
+
+    def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        return map(self.pairs.__getitem__, self.batches)
 
 
 def batching(dataset: Dataset[Any], batch_size: int, sampler: Iterable[int], *, drop_last: bool) -> dict[str, Any]:

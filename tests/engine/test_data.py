@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader
 
 from harness.config import RunSpec
-from harness.engine.data import Batches, moved, validation_batches
+from harness.engine.data import Batches, batching, moved, validation_batches
 from harness.errors import WorkloadError
 from harness.workloads.base import TensorPairs, Workload
 
@@ -131,7 +132,9 @@ def test_workers_of_each_rank_draw_from_a_seed_of_their_own() -> None:
     """What a dataset draws in a worker would otherwise be the same on every rank; one rank alone has the run's seed."""
 
     def seed(rank: int, world_size: int) -> int:
-        loader = Batches(numbered(100), RunSpec(batch_size=8, seed=5), rank, world_size).loader
+        spec = RunSpec(batch_size=8, seed=5, num_workers=1)
+        loader = Batches(numbered(100), spec, rank, world_size).loader
+        assert isinstance(loader, DataLoader)
         return int(loader.generator.initial_seed())
 
     assert seed(0, 1) == 5
@@ -152,7 +155,19 @@ def test_only_dense_data_on_the_host_are_pinned(dataset: Any, pinned: bool) -> N
     """Pinning anything else would end a run that works without it; and for a CPU nothing is pinned."""
     workload = replace(numbered(9), train_data=dataset)
     for wanted in (True, False):
-        assert Batches(workload, RunSpec(batch_size=3), 0, 1, pinned=wanted).loader.pin_memory == (pinned and wanted)
+        loader = Batches(workload, RunSpec(batch_size=3), 0, 1, pinned=wanted).loader
+        assert getattr(loader, "pin_memory", False) == (pinned and wanted)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_data_in_memory_need_no_loader(rank: int) -> None:
+    """The batches are those that torch's DataLoader makes, in the same order."""
+    workload = numbered(50)
+    direct = Batches(workload, RunSpec(batch_size=8), rank, 2)
+    assert not isinstance(direct.loader, DataLoader)
+    how = batching(workload.train_data, 8, direct.sampler, drop_last=True)
+    both = zip(direct.loader, DataLoader(workload.train_data, **how), strict=True)
+    assert [torch.equal(one, other) for (one, _), (other, _) in both] == [True] * 3
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 3])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import sys
 from collections.abc import Callable
@@ -79,6 +80,24 @@ def test_errors_are_sentences(
     fails_with(monkeypatch, error)
     assert main(["diagnose"]) == status
     assert capsys.readouterr().err == f"gpu-exam diagnose: error: {error}\n"
+
+
+@pytest.mark.parametrize(("name", "said"), [("out/x.json", "out/x.json"), (None, "a file")])
+def test_a_full_disk_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str | None, said: str
+) -> None:
+    """What cannot be written because the disk takes no more is no bug of ours."""
+    fails_with(monkeypatch, OSError(errno.ENOSPC, "No space left on device", name))
+    assert main(["diagnose"]) == 1
+    expected = f"gpu-exam diagnose: error: {said} cannot be written: No space left on device\n"
+    assert capsys.readouterr().err == expected
+
+
+def test_another_failure_of_a_file_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that we should not have asked for is a bug."""
+    fails_with(monkeypatch, FileNotFoundError(errno.ENOENT, "No such file", "x"))
+    with pytest.raises(FileNotFoundError):
+        main(["diagnose"])
 
 
 def test_our_own_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

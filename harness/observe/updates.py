@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from harness.observe.base import Observer, picked
-from harness.observe.gradients import count_nonfinite, median
+from harness.observe.gradients import count_nonfinite, largest, median
 from harness.observe.overflows import on_host
 
 HALF = (torch.bfloat16, torch.float16)
@@ -21,6 +21,7 @@ class Updates(Observer):
 
     ``stalled_update_share``  weights with a non-zero gradient that a step left bitwise unchanged, 0 to 1
     ``stalled_half_share``    the same among the weights in a 16-bit format; 0 without such weights
+    ``stalled_half_largest``  the same in the sampled step with most of them
     ``stalled_half_between``  the same from a sampled step to the beginning of the next sampled one: updates that are
                               kept for later, or rounded at random, have arrived by then
     ``half_weight_share``     trainable weights that the optimizer holds in a 16-bit format, 0 to 1
@@ -113,6 +114,7 @@ class Updates(Observer):
         return {
             "stalled_update_share": median(self.history, "stalled_update_share"),
             "stalled_half_share": self._stalled_half(weights),
+            "stalled_half_largest": largest(self.history, "stalled_half_share"),
             "stalled_half_between": median(self.history, "stalled_half_between"),
             "half_weight_share": half_share(weights),
             "lost_weights_step": self.lost_step,

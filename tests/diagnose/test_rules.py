@@ -196,3 +196,23 @@ def test_a_division_by_zero_needs_both_its_signs(flushed: float, lost_step: int,
     run = run_of(half | {"flushed_moment_share": flushed, "lost_weights_step": lost_step})
     causes = [finding.cause for finding in diagnose(Observations(run, run_of())).findings]
     assert ("low_precision_weights" in causes) == found
+
+
+@pytest.mark.parametrize(
+    ("share", "largest", "level", "status"),
+    [
+        (0.1, 0.2, "default", "healthy"),
+        (0.1, 1.0, "default", "not_enough_evidence"),
+        (0.1, 1.0, "full", "healthy"),
+        (0.4, 1.0, "default", "diagnosed"),
+    ],
+)
+def test_few_samples_that_disagree_decide_nothing(share: float, largest: float, level: str, status: str) -> None:
+    """By default four steps of a short run are looked at, and the learning rate falls between them."""
+    half = {"half_weight_share": 1.0, "weight_dtypes": "bfloat16", "observe": level}
+    run = run_of(half | {"stalled_half_share": share, "stalled_half_largest": largest})
+    result = diagnose(Observations(run))
+    assert result.status == status
+    if status == "not_enough_evidence":
+        assert [entry.needed_for for entry in result.missing] == ["low_precision_weights"]
+        assert "--observe full" in result.missing[0].command

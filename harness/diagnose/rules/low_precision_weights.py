@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from harness.diagnose.base import Match, Rule
 from harness.diagnose.finding import Evidence
-from harness.diagnose.observations import Observations
-
-BOUND = 0.30
-"""Measured: 0.8 to 0.99 in pure bf16 at usual learning rates against below 0.001 with fp32 weights."""
-
+from harness.diagnose.observations import STALLED, Observations
 
 HALF = ("half_weight_share", "half_state_share")
 
@@ -34,19 +30,19 @@ def judge(observations: Observations) -> Match | None:
     flushed = observations.at_least("flushed_moment_share", FLUSHED)
     if flushed and observations.at_least("lost_weights_step", 1):
         return _divided_by_nothing(observations)
-    arrived = observations.has(LATER) and not observations.at_least(LATER, BOUND)
-    if not observations.at_least("stalled_half_share", BOUND) or arrived:
+    arrived = observations.has(LATER) and not observations.at_least(LATER, STALLED)
+    if not observations.at_least("stalled_half_share", STALLED) or arrived:
         return None
     share = observations.number("stalled_half_share") or 0.0
     return Match(
-        confidence=0.95 if share > 2 * BOUND else 0.8,
+        confidence=0.95 if share > 2 * STALLED else 0.8,
         summary=(
             f"The optimizer updates weights in {observations.text('weight_dtypes')}, and {share:.0%} of those with a "
             "non-zero gradient stay bitwise the same in a step: the update is below half of the format's spacing."
         ),
         evidence=[
-            observations.evidence("stalled_half_share", f">= {BOUND}"),
-            *([observations.evidence(LATER, f">= {BOUND}")] if observations.has(LATER) else []),
+            observations.evidence("stalled_half_share", f">= {STALLED}"),
+            *([observations.evidence(LATER, f">= {STALLED}")] if observations.has(LATER) else []),
             *_in_half(observations),
             observations.context("weight_dtypes"),
         ],

@@ -7,9 +7,10 @@ from pathlib import Path
 import msgspec
 
 from harness.cli.terminal import say
+from harness.diagnose.diagnosis import merged
 from harness.diagnose.finding import Diagnosis, Finding
 from harness.errors import UsageError
-from harness.logs.diagnosis import diagnose_log, merged_logs
+from harness.logs.diagnosis import diagnose_log
 from harness.logs.normal import Log
 from harness.logs.read import read_log
 from harness.logs.regression import regressions
@@ -41,15 +42,15 @@ def diagnose_files(paths: list[str], reference: str | None, *, as_json: bool) ->
     diagnoses = [_naming(log, diagnose_log(log), several=len(logs) > 1) for log in logs]
     if compared:
         diagnoses += [regressions(log, compared) for log in logs]
-    result = merged_logs(diagnoses) if not compared else _beside(diagnoses, len(logs))
+    result = merged(diagnoses) if not compared else _beside(diagnoses, len(logs))
     say(_json(result) if as_json else "\n".join(_words(result, logs)))
     return result
 
 
 def _beside(diagnoses: list[Diagnosis], logs: int) -> Diagnosis:
     """Merge the comparison with the logs' own diagnoses: a log that is too short by itself may still be compared."""
-    own, comparison = merged_logs(diagnoses[:logs]), merged_logs(diagnoses[logs:])
-    result = merged_logs([own, comparison])
+    own, comparison = merged(diagnoses[:logs]), merged(diagnoses[logs:])
+    result = merged([own, comparison])
     status = comparison.status if own.status == "not_enough_evidence" else result.status
     missing = own.missing + comparison.missing
     return Diagnosis(status=status, findings=result.findings, missing=missing, checked=own.checked + comparison.checked)

@@ -38,7 +38,7 @@ def run(words: list[str]) -> int:
     out = Path(args.out or f"runs/{datetime.now(UTC):%Y%m%d-%H%M%S}-watch-{os.getpid()}").resolve()
     code = command.run(wanted, _prepared(out), args.level)
     runs = trained(out)
-    result = merged([diagnose(Observations(found)) for found in runs])
+    result = merged([diagnose(Observations(found)) for found in runs], each_cause_once=True)
     (out / "diagnosis.json").write_text(as_json(result) + "\n", encoding="utf-8")
     told = ["", f"gpu-exam watch: {shlex.join(wanted)}", *_seen(runs, notes(out)), as_words(result), f"records: {out}"]
     complain("\n".join(told))

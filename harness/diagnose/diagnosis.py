@@ -33,20 +33,26 @@ def diagnose(observations: Observations) -> Diagnosis:
 
 
 SERIOUS: tuple[Status, ...] = ("diagnosed", "inconclusive", "not_enough_evidence", "healthy")
-"""Where processes differ, the first of these is the status of all."""
+"""Of several processes, runs or files the first of these is the status of all."""
 
 
-def merged(diagnoses: list[Diagnosis]) -> Diagnosis:
-    """Return one diagnosis of several processes: each cause once, as it is seen most surely."""
-    best: dict[str, Finding] = {}
-    for finding in sorted((f for d in diagnoses for f in d.findings), key=lambda f: -f.confidence):
-        best.setdefault(finding.cause, finding)
-    checked = [set(d.checked) for d in diagnoses]
+def merged(diagnoses: list[Diagnosis], *, each_cause_once: bool = False) -> Diagnosis:
+    """Return one diagnosis of several processes, runs or files: the findings of all, and what each of them checked.
+
+    ``each_cause_once`` keeps the surest finding of a cause: the ranks of one training share their faults.
+    """
+    findings = sorted((finding for d in diagnoses for finding in d.findings), key=lambda finding: -finding.confidence)
+    if each_cause_once:
+        findings = list({finding.cause: finding for finding in reversed(findings)}.values())
+        findings.sort(key=lambda finding: -finding.confidence)
+    checked = [set(diagnosis.checked) for diagnosis in diagnoses]
+    every = set.intersection(*checked) if checked else set()
+    missing = {(m.needed_for, m.observation): m for d in diagnoses for m in d.missing if m.needed_for not in every}
     return Diagnosis(
         status=min((d.status for d in diagnoses), key=SERIOUS.index, default="not_enough_evidence"),
-        findings=list(best.values()),
-        missing=list({entry.needed_for: entry for d in diagnoses for entry in d.missing}.values()),
-        checked=sorted(set.intersection(*checked)) if checked else [],
+        findings=findings,
+        missing=list(missing.values()),
+        checked=sorted(every),
     )
 
 

@@ -121,16 +121,12 @@ def contrast(arm: Arm, baseline: Arm) -> Contrast:
 
 def _held(store: RunStore, specs: list[RunSpec]) -> ExitStack:
     """Hold every device that the arms need until all are measured."""
-    held = ExitStack()
-    try:
+    with ExitStack() as held:
         for kind in KINDS:
             counts = [spec.devices for spec in specs if spec.device == kind]
             if counts:
                 held.enter_context(store.alone(kind, max(counts)))
-    except BaseException:
-        held.close()
-        raise
-    return held
+        return held.pop_all()
 
 
 def _refuse_unusable(runs: list[Run]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.diagnose.base import Match
+from harness.diagnose.diagnosis import TOLD_APART, merged
 from harness.diagnose.finding import Diagnosis, Finding, Missing, Status
 from harness.logs.base import LOG_RULES, Doubt, LogRule
 from harness.logs.normal import Log, LoggedRun, Series
@@ -13,31 +14,12 @@ LEAST_LOSSES = 5
 SPARSE = 50
 """Lines a number from which numbers without a step are those of a text that speaks of losses now and then."""
 
-TOLD_APART = 0.5
-"""Confidence from which a finding names the cause; below it the log is inconclusive."""
-
-SERIOUS: tuple[Status, ...] = ("diagnosed", "inconclusive", "not_enough_evidence", "healthy")
-"""Of several runs or files the first of these is the status of all."""
-
 
 def diagnose_log(log: Log) -> Diagnosis:
     """Return what the log shows, or what it would have to show."""
     if not any(run.series or run.skips or run.parts for run in log.runs):
         return Diagnosis(status="not_enough_evidence", missing=[_no_log(log)])
-    return merged_logs([_diagnose_run(run) for run in log.runs])
-
-
-def merged_logs(diagnoses: list[Diagnosis]) -> Diagnosis:
-    """Return one diagnosis of several runs or files: all findings, and what was checked in each of them."""
-    checked = [set(diagnosis.checked) for diagnosis in diagnoses]
-    every = set.intersection(*checked) if checked else set()
-    missing = {(m.needed_for, m.observation): m for d in diagnoses for m in d.missing if m.needed_for not in every}
-    return Diagnosis(
-        status=min((d.status for d in diagnoses), key=SERIOUS.index, default="not_enough_evidence"),
-        findings=sorted((f for d in diagnoses for f in d.findings), key=lambda finding: -finding.confidence),
-        missing=list(missing.values()),
-        checked=sorted(every),
-    )
+    return merged([_diagnose_run(run) for run in log.runs])
 
 
 def _diagnose_run(run: LoggedRun) -> Diagnosis:

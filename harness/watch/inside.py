@@ -22,7 +22,8 @@ from harness.observe.sites import Sites
 from harness.observe.standard import Watch
 
 KEEP_S = 5.0
-"""Seconds after which the observations are written down again: that much is lost when the process is killed."""
+"""Least seconds between two times that the observations are written down. Only attempts that are looked at closely
+write: a process that is killed loses what came after the last of them."""
 
 
 class Keeper(Observer):
@@ -101,7 +102,6 @@ def _described(rank: int) -> dict[str, Any]:
         "process": os.getpid(),
         "rank": rank,
         "world_size": _number("WORLD_SIZE", 1),
-        "group": os.environ.get("TORCHELASTIC_RUN_ID", "") + os.environ.get("MASTER_PORT", ""),
         "environment": {"torch": torch.__version__, "cuda": torch.version.cuda, "python": sys.version.split()[0]},
     }
 

@@ -11,7 +11,7 @@ PROCESSES = "processes"
 
 
 def trained(out: Path) -> list[Run]:
-    """Return the run of each process that took a step of an optimizer, by rank."""
+    """Return the run of each process that started a backward pass or took a step of an optimizer, by rank."""
     folders = sorted((out / PROCESSES).glob("rank*-process*"), key=lambda folder: folder.name)
     return [read_run(folder) for folder in folders]
 

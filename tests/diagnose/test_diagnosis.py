@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from harness.diagnose.diagnosis import diagnose
-from harness.diagnose.finding import Diagnosis
+from harness.diagnose.diagnosis import diagnose, merged
+from harness.diagnose.finding import Diagnosis, Finding
 from harness.diagnose.observations import Observations
 from tests.diagnose.records import FP16, fp16_run, observed, run_of, without
 
@@ -248,3 +248,16 @@ def test_without_observers_nothing_is_known() -> None:
 def test_a_run_alone_can_be_healthy_in_fp32() -> None:
     """Nothing that needs a reference is possible there."""
     assert diagnose(Observations(run_of())).status == "healthy"
+
+
+@pytest.mark.parametrize(("once", "confidences"), [(False, [0.9, 0.6]), (True, [0.9])])
+def test_ranks_that_share_a_fault_tell_it_once(once: bool, confidences: list[float]) -> None:
+    """Several files keep a finding each, with its own line; the ranks of one training keep the surest."""
+    words = {"category": "precision", "cause": "c", "evidence": [], "confirm": "", "action": ""}
+    found = [
+        Diagnosis(status=status, findings=[Finding(confidence=confidence, **words)], checked=checked)  # type: ignore[arg-type]
+        for confidence, status, checked in ((0.6, "inconclusive", ["a", "b"]), (0.9, "diagnosed", ["b"]))
+    ]
+    result = merged(found, each_cause_once=once)
+    assert [finding.confidence for finding in result.findings] == confidences
+    assert (result.status, result.checked) == ("diagnosed", ["b"])

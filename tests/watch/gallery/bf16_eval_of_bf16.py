@@ -1,5 +1,4 @@
 # expect: healthy
-# or: not_enough_evidence
 # mypy: ignore-errors
 # Pure bf16 with stochastic rounding in the update; the evaluation uses the very same weights.
 import torch

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import msgspec
+from pathlib import Path
 
 from harness.cli.flags import Flags
-from harness.cli.given import known_part, readable_run, unusable_lines
+from harness.cli.given import (
+    add_known,
+    is_watched,
+    known_findings,
+    known_part,
+    readable_run,
+    unusable_lines,
+    watched_runs,
+)
 from harness.cli.logs import are_files, diagnose_files
 from harness.cli.terminal import say
+from harness.cli.words import EXIT_CODES, as_json, as_words, no_longer_found
 from harness.diagnose.diagnosis import diagnose
-from harness.diagnose.finding import Diagnosis, Finding
 from harness.diagnose.observations import Observations
-from harness.observe.recorder import standard
 from harness.runs import Run
-
-EXIT_CODES = {"healthy": 0, "diagnosed": 1, "not_enough_evidence": 3, "inconclusive": 3}
-"""Unusable input is 2."""
+from harness.watch.diagnosis import diagnose_processes
 
 
 def run(words: list[str]) -> int:
@@ -27,60 +32,25 @@ def run(words: list[str]) -> int:
     parser.add_argument("--reference", metavar="RUN", help="the same run in fp32; or the log to compare with")
     parser.add_argument("--declared", default="precision", metavar="PART,PART", help="what may differ between the two")
     parser.add_argument("--json", action="store_true", help="print JSON instead of words")
+    parser.add_argument("--verbose", action="store_true", help="tell everything, and where each number was read")
+    add_known(parser, "they do not count")
     args = parser.read(words)
     if are_files(args.run):
         return EXIT_CODES[diagnose_files(args.run, args.reference, as_json=args.json).status]
+    known = known_findings(args.known)
     declared = [known_part(name, "--declared") for name in args.declared.split(",")]
-    reference = readable_run(args.reference) if args.reference else None
-    found = readable_run(args.run[0])
-    result = diagnose(Observations(found, reference, declared))
-    say(as_json(result) if args.json else "\n".join([*_ended(found), as_words(result)]))
+    runs = watched_runs(Path(args.run[0])) if is_watched(Path(args.run[0])) else [readable_run(args.run[0])]
+    if args.reference:
+        result = diagnose(Observations(runs[0], readable_run(args.reference), declared), known)
+    else:
+        result = diagnose_processes(runs, known)
+    told = [*_ended(runs), *as_words(result, verbose=args.verbose), *no_longer_found(known, result)]
+    say(as_json(result) if args.json else "\n".join(told))
     return EXIT_CODES[result.status]
 
 
-def as_json(result: Diagnosis) -> str:
-    """Return the diagnosis as JSON."""
-    return msgspec.json.format(msgspec.json.encode(standard(msgspec.to_builtins(result))), indent=2).decode()
-
-
-def as_words(result: Diagnosis) -> str:
-    """Return the diagnosis as a person reads it."""
-    lines = [f"status: {result.status.replace('_', ' ')}"]
-    for finding in result.findings:
-        lines += _told(finding)
-    if result.status == "healthy" and result.missing:
-        unknown = ", ".join(f"{missing.needed_for} ({missing.command})" for missing in result.missing)
-        lines.append(f"could not be checked: {unknown}")
-    elif result.missing:
-        for missing in result.missing:
-            lines.append(f"missing for {missing.needed_for}: {missing.observation}; to get it: {missing.command}")
-    if result.checked:
-        lines.append(f"checked: {', '.join(result.checked)}")
-    return "\n".join(lines)
-
-
-def _ended(run: Run) -> list[str]:
-    """Say what a reader must know of the run itself: that it did not end well, or that its records are damaged."""
-    lines = [f"run: {run.state}: {run.message}"] if run.state != "completed" else []
-    damaged = unusable_lines(run)
+def _ended(runs: list[Run]) -> list[str]:
+    """Say what a reader must know of the runs themselves: that one did not end well, or that records are damaged."""
+    lines = [f"run: {run.state}: {run.message}" for run in runs if run.state != "completed"]
+    damaged = sum(map(unusable_lines, runs))
     return lines + ([f"damaged: {damaged} line(s) of its records cannot be read"] if damaged else [])
-
-
-def _told(finding: Finding) -> list[str]:
-    numbers = [
-        f"    {e.name} = {' '.join(filter(None, [_value(e.value), e.unit]))} (bound {e.threshold}; {e.source})"
-        for e in finding.evidence
-    ]
-    return [
-        "",
-        f"{finding.category}: {finding.cause} (confidence {finding.confidence:.0%})",
-        f"  {finding.summary}",
-        *numbers,
-        f"  to confirm: {finding.confirm}",
-        f"  to do: {finding.action}",
-        "",
-    ]
-
-
-def _value(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.4g}"

@@ -1,11 +1,16 @@
-"""What did a user give on the command line? Parts of a run and run folders, checked."""
+"""What did a user give on the command line? Parts of a run, run folders and known findings, checked."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from harness.cli.flags import Flags
 from harness.config import RunSpec
+from harness.diagnose.base import RULES
+from harness.diagnose.diagnosis import UNKNOWN
+from harness.diagnose.known import Known, read_known
 from harness.errors import UsageError
+from harness.logs.base import LOG_RULES
 from harness.registry import did_you_mean
 from harness.runs import Run, read_run
 from harness.watch.records import PROCESSES, trained
@@ -21,18 +26,38 @@ def known_part(text: str, flag: str) -> str:
     return name
 
 
+def add_known(parser: Flags, effect: str) -> None:
+    """Add the flag for findings that were judged harmless."""
+    told = f"a line for each finding that is no fault, as CAUSE at FILE: REASON; {effect}"
+    parser.add_argument("--known", metavar="FILE", help=told)
+
+
+def known_findings(path: str | None) -> list[Known]:
+    """Return the findings that somebody judged harmless."""
+    return read_known(Path(path), [*RULES.names(), *LOG_RULES.names(), UNKNOWN]) if path else []
+
+
 def readable_run(folder: str) -> Run:
     """Return the run in a folder, of a watched command that of its first rank; UsageError when nothing can be read."""
     path = Path(folder)
-    if (path / PROCESSES).is_dir():
-        watched = trained(path)
-        if not watched:
-            raise UsageError(f"{folder}: no process of the watched command trained")
-        return watched[0]
+    if is_watched(path):
+        return watched_runs(path)[0]
     run = read_run(path)
     if not any(rank.records for rank in run.ranks):
         raise UsageError(f"{folder}: no run folder: none of the {unusable_lines(run)} line(s) in it is a record")
     return run
+
+
+def is_watched(folder: Path) -> bool:
+    """Tell whether ``gpu-exam watch`` left this folder."""
+    return (folder / PROCESSES).is_dir()
+
+
+def watched_runs(folder: Path) -> list[Run]:
+    """Return the run of each process of a watched command; UsageError when none trained."""
+    if not (watched := trained(folder)):
+        raise UsageError(f"{folder}: no process of the watched command trained")
+    return watched
 
 
 def unusable_lines(run: Run) -> int:

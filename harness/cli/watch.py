@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import shlex
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.cli.diagnose import as_json, as_words
 from harness.cli.flags import Flags, one_of
+from harness.cli.given import add_known, known_findings
 from harness.cli.terminal import complain
-from harness.diagnose.diagnosis import diagnose, merged
-from harness.diagnose.observations import Observations
+from harness.cli.words import EXIT_CODES, as_json, as_words, no_longer_found
 from harness.errors import UsageError
 from harness.runs import Run
 from harness.watch import command
+from harness.watch.diagnosis import diagnose_processes
 from harness.watch.records import PROCESSES, notes, trained
 
 NOTHING = "no process started a backward pass of torch: nothing was observed (python -I, -E and -S keep us out)"
@@ -23,26 +22,33 @@ LEVELS = ("default", "full")
 
 
 def run(words: list[str]) -> int:
-    """Run the command under observation; return its own exit code, whatever was found."""
+    """Run the command under observation; return its own exit code, whatever was found.
+
+    With ``--known`` a command that ended well has the exit code of the diagnosis.
+    """
     parser = Flags(
         "gpu-exam watch",
         "Run a training script unchanged, and say what is wrong with it. Output and exit code are the command's own.",
-        usage="gpu-exam watch [--out DIR] [--level default|full] -- COMMAND ...",
+        usage="gpu-exam watch [--out DIR] [--level default|full] [--known FILE] [--verbose] -- COMMAND ...",
     )
     parser.add_argument("--out", metavar="DIR", help="where records and diagnosis.json go")
     parser.add_argument("--level", default="default", type=one_of(*LEVELS), help="full looks at every reduction; slow")
+    add_known(parser, "exit with the diagnosis's code where the command's own is 0")
+    parser.add_argument("--verbose", action="store_true", help="tell everything, and where each number was read")
     flags, wanted = _split(words)
     args = parser.read(flags)
     if not wanted:
         parser.error("no command given; it comes after --, as in gpu-exam watch -- python my_train.py")
+    known = known_findings(args.known)
     out = Path(args.out or f"runs/{datetime.now(UTC):%Y%m%d-%H%M%S}-watch-{os.getpid()}").resolve()
     code = command.run(wanted, _prepared(out), args.level)
     runs = trained(out)
-    result = merged([diagnose(Observations(found)) for found in runs], each_cause_once=True)
+    result = diagnose_processes(runs, known)
     (out / "diagnosis.json").write_text(as_json(result) + "\n", encoding="utf-8")
-    told = ["", f"gpu-exam watch: {shlex.join(wanted)}", *_seen(runs, notes(out)), as_words(result), f"records: {out}"]
-    complain("\n".join(told))
-    return code
+    first, *told = as_words(result, verbose=args.verbose)
+    told = [f"gpu-exam watch: {first}", *told, *no_longer_found(known, result), *_seen(runs, notes(out))]
+    complain("\n".join([*told, f"records: {out}; gpu-exam diagnose {out} --verbose says more"]))
+    return code or (EXIT_CODES[result.status] if args.known else 0)
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str]]:

@@ -36,6 +36,8 @@ class Rule:
     """Whether missing evidence leaves a run healthy: nothing else makes the cause likely."""
     judge: Callable[[Observations], Match | None]
     """Called when the cause is possible and everything needed is there."""
+    site: str = ""
+    """The observation that names the line where the fault is, in a script that was watched."""
 
 
 RULES: Registry[Rule] = Registry("rule", "harness.diagnose.rules", "RULE")

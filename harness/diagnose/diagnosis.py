@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+
 from harness.diagnose.base import RULES, Rule
 from harness.diagnose.finding import Diagnosis, Evidence, Finding, Missing, Status
+from harness.diagnose.known import Known, parted
 from harness.diagnose.observations import LOST, Observations
 
 INTEGRITY = "uncontrolled_comparison"
 """Asked first: when two runs are not comparable, nothing else can be read from their difference."""
 
 
+UNKNOWN = "unknown"
+"""The cause of a symptom that no rule explains."""
+
 TOLD_APART = 0.5
 """Confidence from which a finding says where the trouble is; below it only that there is some."""
 
 
-def diagnose(observations: Observations) -> Diagnosis:
-    """Return the ranked findings, or why there are none."""
+def diagnose(observations: Observations, known: Collection[Known] = ()) -> Diagnosis:
+    """Return the ranked findings, or why there are none; what is ``known`` is told apart and does not count."""
     integrity = _judge(INTEGRITY, RULES.load(INTEGRITY), observations)
     if isinstance(integrity, Finding):
         return Diagnosis(status="inconclusive", findings=[integrity], checked=[INTEGRITY])
@@ -26,10 +32,9 @@ def diagnose(observations: Observations) -> Diagnosis:
     checked = [name for name, answer in answers.items() if seen and not isinstance(answer, list)]
     if not findings:
         findings = _unexplained(observations)
-    findings.sort(key=lambda finding: -finding.confidence)
-    return Diagnosis(
-        status=_status(observations, findings, missing), findings=findings, missing=missing, checked=checked
-    )
+    findings, old = parted(sorted(findings, key=lambda finding: -finding.confidence), known)
+    status = _status(observations, findings, missing)
+    return Diagnosis(status=status, findings=findings, missing=missing, checked=checked, known=old)
 
 
 SERIOUS: tuple[Status, ...] = ("diagnosed", "inconclusive", "not_enough_evidence", "healthy")
@@ -39,12 +44,9 @@ SERIOUS: tuple[Status, ...] = ("diagnosed", "inconclusive", "not_enough_evidence
 def merged(diagnoses: list[Diagnosis], *, each_cause_once: bool = False) -> Diagnosis:
     """Return one diagnosis of several processes, runs or files: the findings of all, and what each of them checked.
 
-    ``each_cause_once`` keeps the surest finding of a cause: the ranks of one training share their faults.
+    ``each_cause_once`` keeps the surest finding of a cause at a place: the ranks of one training share their faults.
     """
-    findings = sorted((finding for d in diagnoses for finding in d.findings), key=lambda finding: -finding.confidence)
-    if each_cause_once:
-        findings = list({finding.cause: finding for finding in reversed(findings)}.values())
-        findings.sort(key=lambda finding: -finding.confidence)
+    findings = _ranked((finding for d in diagnoses for finding in d.findings), each_cause_once=each_cause_once)
     checked = [set(diagnosis.checked) for diagnosis in diagnoses]
     every = set.intersection(*checked) if checked else set()
     missing = {(m.needed_for, m.observation): m for d in diagnoses for m in d.missing if m.needed_for not in every}
@@ -53,7 +55,18 @@ def merged(diagnoses: list[Diagnosis], *, each_cause_once: bool = False) -> Diag
         findings=findings,
         missing=list(missing.values()),
         checked=sorted(every),
+        known=_ranked((finding for d in diagnoses for finding in d.known), each_cause_once=each_cause_once),
     )
+
+
+def _ranked(findings: Iterable[Finding], *, each_cause_once: bool) -> list[Finding]:
+    ranked = sorted(findings, key=lambda finding: -finding.confidence)
+    if not each_cause_once:
+        return ranked
+    surest: dict[tuple[str, str], Finding] = {}
+    for finding in ranked:
+        surest.setdefault((finding.cause, finding.place), finding)
+    return list(surest.values())
 
 
 def _judge(name: str, rule: Rule, observations: Observations) -> Finding | list[Missing] | None:
@@ -65,7 +78,8 @@ def _judge(name: str, rule: Rule, observations: Observations) -> Finding | list[
     if absent:
         return [Missing(observation=n, needed_for=name, command=observations.command_for(n)) for n in absent]
     match = rule.judge(observations)
-    return Finding(category=rule.category, cause=name, **vars(match)) if match else None
+    place = observations.place(rule.site)
+    return Finding(category=rule.category, cause=name, place=place, **vars(match)) if match else None
 
 
 def _status(observations: Observations, findings: list[Finding], missing: list[Missing]) -> Status:
@@ -99,7 +113,7 @@ def _unexplained(observations: Observations) -> list[Finding]:
     return [
         Finding(
             category="precision",
-            cause="unknown",
+            cause=UNKNOWN,
             confidence=0.5,
             summary="The run is worse than its fp32 reference, and none of the known causes has its evidence.",
             evidence=harm + zeros,
@@ -119,7 +133,7 @@ def _lost(observations: Observations, harm: list[Evidence]) -> Finding:
     alone = observations.reference is None
     return Finding(
         category="precision",
-        cause="unknown",
+        cause=UNKNOWN,
         confidence=0.3,
         summary=f"{share:.0%} of the losses are not finite"
         + ("." if alone else ", in the fp32 reference too: neither the format nor the loss scale is to blame."),
@@ -133,7 +147,7 @@ def _metric_lost(harm: list[Evidence]) -> Finding:
     """Tell a metric that is not a number while the losses are."""
     return Finding(
         category="precision",
-        cause="unknown",
+        cause=UNKNOWN,
         confidence=0.5,
         summary="The validation metric is not a finite number, although the training losses are.",
         evidence=harm,

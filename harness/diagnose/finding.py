@@ -48,6 +48,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """What to change, in the user's own terms."""
     summary: str = ""
     """What was seen and what it means, in one or two sentences."""
+    place: str = ""
+    """Where the fault is, as file:line, when that is known."""
 
 
 class Missing(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,3 +68,5 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     missing: list[Missing] = []
     checked: list[str] = []
     """The causes whose rule had all the evidence that it needs."""
+    known: list[Finding] = []
+    """Findings that somebody judged harmless before; they do not count."""

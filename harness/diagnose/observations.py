@@ -5,61 +5,15 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Collection
-from dataclasses import dataclass
 from statistics import median
 
 from harness.config import RunSpec, argv, changed
 from harness.diagnose.comparable import undeclared_differences
 from harness.diagnose.finding import Evidence
+from harness.diagnose.vocabulary import TEXTS, unit_of
 from harness.errors import UsageError
 from harness.observe.recorder import number
 from harness.runs import Run, relative_loss
-
-
-@dataclass(frozen=True)
-class Observation:
-    """A named value with its unit and where it was read."""
-
-    name: str
-    value: float | str
-    unit: str
-    source: str
-
-
-UNITS = {
-    "val_metric": "metric",
-    "grad_norm_median": "2-norm",
-    "step_norm_ratio": "ratio",
-    "activation_range_used": "of the format's maximum",
-    "final_loss_scale": "factor",
-    "scale_shift_at_resume": "octaves",
-    "skipped_steps": "steps",
-    "scale_backoffs": "times",
-    "undeclared_differences": "parts",
-    "scaled_attempts": "steps",
-    "attempted_steps": "steps",
-    "overflow_step": "step",
-    "lost_weights_step": "step",
-    "fresh_scaler_resumes": "times",
-    **{f"{phase}_{kind}_bits": "bits" for phase in ("train", "eval") for kind in ("output", "weight", "op")},
-}
-"""Everything else is a share (0 to 1) or a text."""
-
-TEXTS = (
-    "overflow_module",
-    "overflow_site",
-    "coarser_eval_module",
-    "train_formats",
-    "reduction_site",
-    "weight_dtypes",
-    "backward_site",
-    "unscale_site",
-    "clip_site",
-    "step_site",
-    "schedule_site",
-    "scaler_site",
-)
-
 
 LOST = 0.05
 """Share of steps from which a loss that is not finite counts; a scale that is still searched for makes none."""
@@ -190,11 +144,10 @@ class Observations:
     def evidence(self, name: str, threshold: str) -> Evidence:
         """Return an observation as evidence; ``threshold`` is the condition that the rule found it to meet."""
         value: float | str | None = self.text(name) if name in TEXTS else self.number(name)
-        unit = "" if name in TEXTS else UNITS.get(name, "share")
         return Evidence(
             name=name,
             value=value if value is not None else "not observed",
-            unit=unit,
+            unit=unit_of(name),
             threshold=threshold,
             source=f"{self.run.folder.name}/rank0.jsonl" + (" against its reference" if name in TWIN else ""),
         )
@@ -203,9 +156,14 @@ class Observations:
         """Return an observation that decided nothing, but helps to read those that did."""
         return self.evidence(name, NO_BOUND)
 
+    def place(self, site: str) -> str:
+        """Return ``train.py:12``, the line of a user's script where an event comes from, or nothing."""
+        place = self.text(site).rpartition(" at ")[2]
+        return place if self.is_watched and place != "unknown" else ""
+
     def at(self, site: str) -> str:
-        """Return `` (train.py:12)``, the line of a user's script where an event comes from, or nothing."""
-        return f" ({self.text(site)})" if self.is_watched and self.text(site) not in {"", "unknown"} else ""
+        """Return `` (train.py:12)`` or nothing."""
+        return f" ({self.place(site)})" if self.place(site) else ""
 
     @property
     def is_watched(self) -> bool:
@@ -226,8 +184,7 @@ class Observations:
         return shlex.join(argv(changed(spec, {"observe": "full"})))
 
     def _watch_command(self, name: str) -> str:
-        words = self.run.start.get("argv")
-        script = shlex.join(["python", *map(str, words)]) if isinstance(words, list) else "COMMAND"
+        script = self.run.start.get("command") or "COMMAND"
         if name in TWIN:
             return (
                 f"gpu-exam watch --out FP32 -- {script}, once with autocast and scaler off, "

@@ -40,12 +40,12 @@ class Watch:
         self.model: weakref.ref[nn.Module] | None = None
         self.reductions: Reductions | None = None
         self.attachment: Attachment | None = None
+        self.activations = Activations(self._step, self.name_of)
 
     def start(self, *more: Observer) -> None:
         """Attach, unless the level is off; ``more`` come after the standard observers."""
         if self.level == "off":
             return
-        step = lambda: self.attachment.attempts + 1 if self.attachment else 1  # noqa: E731
         observers: list[Observer] = [
             Gradients(),
             Clipping(),
@@ -54,7 +54,7 @@ class Watch:
             Scaling(),
             Schedules(),
             Losses(),
-            Activations(step, self.name_of),
+            self.activations,
         ]
         if self.level == "full":
             self.reductions = Reductions()
@@ -84,10 +84,16 @@ class Watch:
         observed = self.attachment.summary() if self.attachment else {}
         return observed | {"observe": self.level, "not_observed": "" if self.level == "full" else LEFT_OUT[self.level]}
 
+    def _step(self) -> int:
+        """Return the attempt under way, from 1."""
+        return self.attachment.attempts + 1 if self.attachment else 1
+
     def name_of(self, module: nn.Module) -> str:
-        """Return the module's name within the model under training, or its class."""
-        root = self.model() if self.model else None
-        for name, known in root.named_modules() if root is not None else ():
-            if known is module:
-                return name or type(module).__name__
-        return type(module).__name__
+        """Return the place of a module in the model under training, ``head.0 (Linear)``, or its class alone."""
+        kind = type(module).__name__
+        model = self.model() if self.model else None
+        roots = [model] if model is not None else list(self.activations.output_bits)
+        names = (name for root in roots for name, known in root.named_modules() if known is module)
+        # Of all modules that hold it, the model itself has the longest name for it.
+        longest = max(names, key=len, default="")
+        return f"{longest} ({kind})" if longest else kind

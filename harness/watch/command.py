@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ def run(command: Sequence[str], folder: Path, level: str) -> int:
     Its input, output and terminal are its own. Ctrl-C reaches it from the terminal, and is left to it.
     """
     try:
-        process = subprocess.Popen(command, env=environment(os.environ, folder, level))
+        process = subprocess.Popen(command, env=environment(os.environ, command, folder, level))
     except OSError as error:
         raise UsageError(f"{command[0]}: cannot be started: {error.strerror}") from error
     with _signals_left_to(process):
@@ -32,10 +33,11 @@ def run(command: Sequence[str], folder: Path, level: str) -> int:
     return code if code >= 0 else 128 - code
 
 
-def environment(own: Mapping[str, str], folder: Path, level: str) -> dict[str, str]:
+def environment(own: Mapping[str, str], command: Sequence[str], folder: Path, level: str) -> dict[str, str]:
     """Return the environment of a watched command."""
     path = os.pathsep.join(filter(None, [str(SITE), own.get("PYTHONPATH", "")]))
-    return {**own, "PYTHONPATH": path, "GPU_EXAM_WATCH": str(folder), "GPU_EXAM_WATCH_LEVEL": level}
+    told = {"GPU_EXAM_WATCH": str(folder), "GPU_EXAM_WATCH_LEVEL": level, "GPU_EXAM_WATCH_COMMAND": shlex.join(command)}
+    return {**own, **told, "PYTHONPATH": path}
 
 
 @contextmanager

@@ -98,6 +98,7 @@ def _end() -> None:
 def _described(rank: int) -> dict[str, Any]:
     return {
         "watched": True,
+        "command": os.environ.get("GPU_EXAM_WATCH_COMMAND", ""),
         "argv": sys.argv,
         "process": os.getpid(),
         "rank": rank,

@@ -11,7 +11,8 @@ import pytest
 from harness.diagnose.base import RULES, Rule
 from harness.diagnose.diagnosis import INTEGRITY, diagnose
 from harness.diagnose.finding import Category, Finding
-from harness.diagnose.observations import NO_BOUND, UNITS, Observations
+from harness.diagnose.observations import NO_BOUND, Observations
+from harness.diagnose.vocabulary import NUMBERS, TEXTS
 from harness.experiment.store import RunStore
 from harness.faults.base import FAULTS
 from tests.diagnose.records import edited, run_of, without
@@ -171,11 +172,13 @@ def test_gradients_at_the_floor_tell_without_a_twin(workload: str, store: RunSto
     assert twin.findings == []
 
 
-def test_every_unit_belongs_to_an_observation(store: RunStore) -> None:
-    """A unit of a name that no run and no derivation knows is a leftover."""
+def test_every_word_belongs_to_an_observation(store: RunStore) -> None:
+    """What is explained and no run and no derivation knows is a leftover; what rules need has an explanation."""
     shown = incident("double_unscale", "digits_mlp", store)
     known = set(shown.suspect.summary) | set(Observations(shown.suspect, shown.reference).derived)
-    assert set(UNITS) <= known
+    assert set(NUMBERS) <= known
+    assert {need for rule in RULES.load_all().values() for need in rule.needs} <= set(NUMBERS)
+    assert {rule.site for rule in RULES.load_all().values()} <= {"", *TEXTS}
 
 
 def test_findings_are_ranked_by_confidence() -> None:

@@ -11,7 +11,7 @@ import yaml
 
 from harness.config import RunSpec
 from harness.diagnose.base import RULES
-from harness.diagnose.observations import TEXTS
+from harness.diagnose.vocabulary import TEXTS
 from harness.engine.workload import WORKLOADS
 from harness.errors import UsageError
 from harness.exam.incident import BASE

@@ -203,8 +203,8 @@ def test_a_folder_that_is_taken_is_refused(tmp_path: Path, capsys: pytest.Captur
 
 def test_our_folder_comes_first_on_the_path() -> None:
     """A path that was there stays behind it."""
-    assert environment({}, Path("out"), "full")["PYTHONPATH"] == str(SITE)
-    changed = environment({"PYTHONPATH": "a:b", "X": "1"}, Path("out"), "full")
+    assert environment({}, ["true"], Path("out"), "full")["PYTHONPATH"] == str(SITE)
+    changed = environment({"PYTHONPATH": "a:b", "X": "1"}, ["true"], Path("out"), "full")
     assert changed["PYTHONPATH"] == f"{SITE}:a:b"
     assert (changed["X"], changed["GPU_EXAM_WATCH_LEVEL"]) == ("1", "full")
 
@@ -217,6 +217,44 @@ def test_a_twin_in_fp32_is_a_reference(tmp_path: Path, capsys: pytest.CaptureFix
     folders = [str(tmp_path / name / "out") for name in ("half", "full")]
     assert main(["diagnose", folders[0], "--reference", folders[1]]) == 0
     assert capsys.readouterr().out.startswith("status: healthy")
+
+
+CLIPPED = """
+import torch
+model = torch.nn.Linear(4, 1)
+optimizer, scaler = torch.optim.SGD(model.parameters(), lr=0.1), torch.amp.GradScaler("cpu", init_scale=1024.0)
+for _ in range(12):
+    optimizer.zero_grad()
+    with torch.autocast("cpu", dtype=torch.float16):
+        loss = model(torch.ones(2, 4)).sum()
+    scaler.scale(loss).backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+    scaler.step(optimizer)
+    scaler.update()
+"""
+
+
+@pytest.mark.parametrize(
+    ("known", "ending", "code"),
+    [
+        ("", "", 1),
+        ("clip_before_unscale at script.py: a test\n", "", 0),
+        ("clip_before_unscale at other.py: a test\n", "", 1),
+        ("", "raise SystemExit(7)", 7),
+    ],
+)
+def test_only_a_new_finding_fails(tmp_path: Path, known: str, ending: str, code: int) -> None:
+    """With a file of known findings the exit code is the diagnosis's, where the command's own is 0."""
+    file = tmp_path / "known.txt"
+    file.write_text(known, encoding="utf-8")
+    script = tmp_path / "script.py"
+    script.write_text(CLIPPED + ending, encoding="utf-8")
+    words = [*cli("--out", str(tmp_path / "out"), "--known", str(file)), "--", sys.executable, str(script)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == code
+    assert ("known but not found: clip_before_unscale at other.py" in done.stderr) == ("other" in known)
+    (run,) = trained(tmp_path / "out")
+    assert run.start["command"] == f"{sys.executable} {script}"
 
 
 def test_a_folder_in_which_nothing_trained_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ def judge(observations: Observations) -> Match | None:
     return Match(
         confidence=0.95,
         summary=(
-            f"Gradients are clipped{observations.at('clip_site')} before scaler.unscale_: the threshold meets "
+            f"Gradients are clipped before scaler.unscale_: the threshold meets "
             f"gradients that are {scale:g} times too large, and the optimizer gets a norm of {norm:.2g}."
         ),
         evidence=[
@@ -41,4 +41,5 @@ RULE = Rule(
     gate=("scaled_attempts",),
     needs=("clips_before_unscale_share",),
     judge=judge,
+    site="clip_site",
 )

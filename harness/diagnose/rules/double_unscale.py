@@ -46,4 +46,5 @@ RULE = Rule(
     gate=("scaled_attempts", "clips_before_unscale_share"),
     needs=("step_norm_ratio",),
     judge=judge,
+    site="unscale_site",
 )

@@ -69,5 +69,10 @@ def _explained_otherwise(observations: Observations) -> bool:
 
 
 RULE = Rule(
-    category="precision", applies=in_fp16, gate=("train_formats",), needs=("nonfinite_loss_share",), judge=judge
+    category="precision",
+    applies=in_fp16,
+    gate=("train_formats",),
+    needs=("nonfinite_loss_share",),
+    judge=judge,
+    site="overflow_site",
 )

@@ -31,7 +31,7 @@ def judge(observations: Observations) -> Match | None:
     return Match(
         confidence=0.85 if share >= 2 * FLOOR else 0.7,
         summary=(
-            f"Products are in fp16 without a loss scaler{observations.at('backward_site')}, and {share:.0%} of the "
+            f"Products are in fp16 without a loss scaler, and {share:.0%} of the "
             "gradients that are left lie in the last five bits that fp16 has above zero: about as many have become 0, "
             "and those weights do not learn."
         ),
@@ -74,4 +74,5 @@ RULE = Rule(
     gate=("train_formats", "scaled_attempts"),
     needs=("fp16_floor_share",),
     judge=judge,
+    site="backward_site",
 )

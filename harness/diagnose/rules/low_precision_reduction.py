@@ -35,4 +35,6 @@ def judge(observations: Observations) -> Match | None:
     )
 
 
-RULE = Rule(category="precision", applies=always, needs=("reduction_error",), judge=judge, optional=True)
+RULE = Rule(
+    category="precision", applies=always, needs=("reduction_error",), judge=judge, site="reduction_site", optional=True
+)

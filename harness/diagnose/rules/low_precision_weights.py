@@ -81,4 +81,5 @@ RULE = Rule(
     gate=HALF,
     needs=("stalled_half_share",),
     judge=judge,
+    site="step_site",
 )

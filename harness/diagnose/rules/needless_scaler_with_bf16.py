@@ -16,7 +16,7 @@ def judge(observations: Observations) -> Match | None:
     return Match(
         confidence=0.95,
         summary=(
-            f"A GradScaler is active{observations.at('scaler_site')} although the model computes in "
+            f"A GradScaler is active although the model computes in "
             f"{observations.text('train_formats')}: bf16 and fp32 share their exponent range, so scaling "
             "gains nothing, costs a check of every gradient, and can skip steps."
         ),
@@ -36,4 +36,5 @@ RULE = Rule(
     gate=("scaled_attempts",),
     needs=("needless_scaled_share",),
     judge=judge,
+    site="scaler_site",
 )

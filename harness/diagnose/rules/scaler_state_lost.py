@@ -18,7 +18,7 @@ def judge(observations: Observations) -> Match | None:
     told = (
         f"At the resume the loss scale jumped by a factor of 2^{observations.number('scale_shift_at_resume'):g}"
         if jumped
-        else f"The optimizer's state was restored, and a new loss scaler took its steps{observations.at('scaler_site')}"
+        else "The optimizer's state was restored, and a new loss scaler took its steps"
     )
     return Match(
         confidence=0.95 if jumped else 0.85,
@@ -39,4 +39,5 @@ RULE = Rule(
     gate=("scaled_attempts",),
     needs=("scale_shift_at_resume",),
     judge=judge,
+    site="scaler_site",
 )

@@ -33,5 +33,10 @@ def judge(observations: Observations) -> Match | None:
 
 
 RULE = Rule(
-    category="precision", applies=under_a_scaler, gate=("scaled_attempts",), needs=("schedule_lead_share",), judge=judge
+    category="precision",
+    applies=under_a_scaler,
+    gate=("scaled_attempts",),
+    needs=("schedule_lead_share",),
+    judge=judge,
+    site="schedule_site",
 )

@@ -44,4 +44,5 @@ RULE = Rule(
     gate=("scaled_attempts",),
     needs=("skipped_share_late", "nonfinite_loss_share"),
     judge=judge,
+    site="scaler_site",
 )

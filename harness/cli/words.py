@@ -1,0 +1,126 @@
+"""How is a diagnosis told: to a person, on one screen, and to a program?"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Collection, Iterator
+
+import msgspec
+
+from harness.diagnose.finding import Diagnosis, Evidence, Finding, Missing
+from harness.diagnose.known import Known
+from harness.diagnose.vocabulary import meaning
+from harness.observe.recorder import standard
+
+EXIT_CODES = {"healthy": 0, "diagnosed": 1, "not_enough_evidence": 3, "inconclusive": 3}
+"""Unusable input is 2."""
+
+WIDTH = 110
+"""Characters in a line."""
+
+MAX_FINDINGS = 2
+MAX_MISSING = 3
+"""What is told in full at most: one screen, 24 lines. ``--verbose`` tells everything."""
+
+
+def as_json(result: Diagnosis) -> str:
+    """Return the diagnosis as JSON."""
+    return msgspec.json.format(msgspec.json.encode(standard(msgspec.to_builtins(result))), indent=2).decode()
+
+
+def as_words(result: Diagnosis, *, verbose: bool = False) -> list[str]:
+    """Return the lines that a person reads; ``verbose`` leaves out nothing and says where each number was read."""
+    lines = _all_of(result) if verbose else list(_screen_of(result))
+    known = [f"known, judged harmless: {_headline(finding)}" for finding in result.known]
+    return [*lines, *known]
+
+
+def no_longer_found(known: Collection[Known], result: Diagnosis) -> list[str]:
+    """Return a line for each known finding that is not there any more: it can go from its file."""
+    gone = [entry for entry in known if not any(entry.covers(finding) for finding in result.known)]
+    return [f"known but not found: {entry}" for entry in gone]
+
+
+def _screen_of(result: Diagnosis) -> Iterator[str]:
+    if result.status == "healthy":
+        yield _healthy(result)
+        return
+    yield f"status: {result.status.replace('_', ' ')}"
+    for finding in result.findings[:MAX_FINDINGS]:
+        yield _headline(finding)
+        yield from _part("seen", finding.summary)
+        yield from _part("numbers", "; ".join(map(_number, finding.evidence)))
+        yield from _part("confirm", finding.confirm)
+        yield from _part("to do", finding.action)
+    for finding in result.findings[MAX_FINDINGS:]:
+        yield f"also {_headline(finding)}"
+    if not result.findings:
+        every = _by_cause(result.missing)
+        yield from (line for cause in list(every)[:MAX_MISSING] for line in _needed(cause, every[cause]))
+        if len(every) > MAX_MISSING:
+            yield from _part("", f"and for {', '.join(list(every)[MAX_MISSING:])}")
+
+
+def _healthy(result: Diagnosis) -> str:
+    """Return the one line that says what was checked and what could not be."""
+    unknown = ", ".join(dict.fromkeys(missing.needed_for for missing in result.missing))
+    checked = f"{len(result.checked)} causes" if len(result.checked) > 1 else "one cause"
+    tail = f"; not checked: {unknown}" if unknown else ""
+    return f"status: healthy; checked: {checked}{tail}"
+
+
+def _all_of(result: Diagnosis) -> list[str]:
+    lines = [f"status: {result.status.replace('_', ' ')}"]
+    for finding in result.findings:
+        lines += ["", _headline(finding), *_part("seen", finding.summary)]
+        lines += [line for entry in finding.evidence for line in _measured(entry)]
+        lines += [*_part("confirm", finding.confirm), *_part("to do", finding.action), ""]
+    lines += [line for cause, missing in _by_cause(result.missing).items() for line in _needed(cause, missing)]
+    return lines + list(_part("checked", ", ".join(result.checked) or "nothing"))
+
+
+def _headline(finding: Finding) -> str:
+    place = f" at {finding.place}" if finding.place else ""
+    return f"{finding.category}: {finding.cause}{place} (confidence {finding.confidence:.0%})"
+
+
+def _part(name: str, text: str) -> Iterator[str]:
+    """Yield a labelled text, its further lines below its first word."""
+    label = f"  {name:<9}"
+    lines = textwrap.wrap(text, WIDTH - len(label), break_long_words=False, break_on_hyphens=False)
+    for at, line in enumerate(lines):
+        yield (label if not at else " " * len(label)) + line
+
+
+def _number(entry: Evidence) -> str:
+    bound = "" if _is_context(entry) else f" ({entry.threshold})"
+    return f"{entry.name} = {_value(entry)}{bound}"
+
+
+def _measured(entry: Evidence) -> Iterator[str]:
+    bound = "for context" if _is_context(entry) else f"bound {entry.threshold}"
+    yield from _part("", f"{entry.name} = {_value(entry)} ({bound}; {entry.source})")
+    if meaning(entry.name) != entry.name:
+        yield from _part("", f"  that is: {meaning(entry.name)}")
+
+
+def _is_context(entry: Evidence) -> bool:
+    return entry.threshold.startswith("none")
+
+
+def _value(entry: Evidence) -> str:
+    value = entry.value if isinstance(entry.value, str) else f"{entry.value:.4g}"
+    return f"{value} {entry.unit}".rstrip()
+
+
+def _by_cause(missing: list[Missing]) -> dict[str, list[Missing]]:
+    by_cause: dict[str, list[Missing]] = {}
+    for entry in missing:
+        by_cause.setdefault(entry.needed_for, []).append(entry)
+    return by_cause
+
+
+def _needed(cause: str, missing: list[Missing]) -> Iterator[str]:
+    yield from _part("missing", f"for {cause}: {', '.join(meaning(entry.observation) for entry in missing)}")
+    for command in dict.fromkeys(entry.command for entry in missing):
+        yield f"{'':11}to get it: {command}"  # in one line, to be copied

@@ -233,10 +233,14 @@ class Observations:
         return relative_loss(self.run.value("val_metric"), other, self.run.start.get("goal"))
 
     def _stalled_half_share(self) -> float | None:
-        """Return the share, or None where a few samples disagree about it: the learning rate changes over a run."""
+        """Return the share, or None where a few samples disagree about it: the learning rate changes over a run.
+
+        They may disagree where all updates arrive in the long run: updates that are rounded at random stall at times.
+        """
         share, most = self.run.value("stalled_half_share"), self.run.value("stalled_half_largest") or 0.0
-        is_close_look = self.run.summary.get("observe") == "full"
-        return None if share is not None and share < STALLED <= most and not is_close_look else share
+        between = self.run.value("stalled_half_between")
+        is_settled = self.run.summary.get("observe") == "full" or (between is not None and between < STALLED)
+        return None if share is not None and share < STALLED <= most and not is_settled else share
 
     def _scale_shift(self) -> float | None:
         """Return the largest jump of the scale in octaves; None when a resume is known of but not its scales."""

@@ -12,20 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from harness.observe.base import Observer
+from harness.observe.formats import HALF, Formats, ModuleFormats, Phase
 from harness.observe.overflows import on_host
-from harness.observe.updates import HALF
-
-MANTISSA_BITS = {
-    torch.float64: 52,
-    torch.float32: 23,
-    torch.float16: 10,
-    torch.bfloat16: 7,
-    torch.float8_e4m3fn: 3,
-    torch.float8_e5m2: 2,
-}
-"""Explicit mantissa bits (IEEE 754; bfloat16: Google's definition; OCP 8-bit floating point specification)."""
-
-BITS = ("train_output_bits", "train_weight_bits", "eval_output_bits", "eval_weight_bits")
 
 OUTSIDE = "code outside the modules"
 """The place of an overflow when all 16-bit outputs of modules are finite and the loss is not."""
@@ -59,7 +47,7 @@ class Activations(Observer):
                                  finite either, or ``code outside the modules``, or empty
     ``train_output_bits``        fewest mantissa bits among the outputs in training
     ``train_weight_bits``        the same among the weights
-    ``eval_output_bits``, ``eval_weight_bits``  the same in evaluation
+    ``eval_output_bits``, ``eval_weight_bits``  the same in evaluation, without modules that run beside the training
     ``coarser_eval_module``      a module whose output has fewer mantissa bits in evaluation than in training, or empty
     ``train_formats``            the formats of outputs, 16-bit weights and autocast regions in training
     """
@@ -74,28 +62,34 @@ class Activations(Observer):
         self.last_loss: Tensor | None = None
         self.range_used: float | None = None
         self.overflow: tuple[str, int] | None = None
-        self.bits: dict[str, int] = {}
-        self.output_bits: WeakKeyDictionary[nn.Module, dict[str, int]] = WeakKeyDictionary()
+        self.of_module: WeakKeyDictionary[nn.Module, ModuleFormats] = WeakKeyDictionary()
         self.coarser = ""
-        self.formats: set[torch.dtype] = set()
+        self.formats = Formats()
+        self.regions: set[torch.dtype] = set()
+        """Formats of autocast regions."""
 
     def on_forward(self, module: nn.Module, output: Any, grad_enabled: bool) -> None:
         """Note format and range of a module's output; of one that holds others only what it gives itself."""
-        # The public generators over these two take longer than everything else here.
-        leaf = not module._modules  # noqa: SLF001
-        phase = "train" if grad_enabled else "eval"
+        phase: Phase = "train" if grad_enabled else "eval"
+        formats = self.of_module.get(module)
+        if formats is None:
+            # The public generators over a module's parts take longer than everything else here.
+            formats = self.of_module[module] = self.formats.of(is_leaf=not module._modules)  # noqa: SLF001
         for value in tensors_in(output):
-            self._note_format(module, value.dtype, phase, leaf)
+            formats.note_output(phase, value.dtype)
             if grad_enabled:
                 self._note_range(module, value)
         for parameter in module._parameters.values():  # noqa: SLF001
             if parameter is not None:
-                self._note_weight(parameter.dtype, phase)
+                formats.note_weight(phase, parameter.dtype)
+        if not grad_enabled:
+            formats.evaluated.add(self.step())
+            self.coarser = self.coarser or (self.names(module) if formats.is_coarser_in_eval else "")
 
     def on_autocast(self, dtype: torch.dtype, grad_enabled: bool) -> None:
         """Note the format of an autocast region: what is computed in it need not be a module's output."""
         if grad_enabled:
-            self.formats.add(dtype)
+            self.regions.add(dtype)
 
     def on_backward(self, losses: list[Tensor]) -> None:
         """Close the pass under way: its loss tells whether an output that is not finite did any harm."""
@@ -107,6 +101,7 @@ class Activations(Observer):
         """Close what was computed since: recomputed activations belong to the last loss."""
         self._close(self.last_loss)
         self.last_loss = None
+        self.formats.sampled.append(step)
 
     def read(self) -> list[dict[str, Any]]:
         """Return the range used in each sampled training step."""
@@ -127,14 +122,15 @@ class Activations(Observer):
         """Return the largest range used, the first overflow and the formats."""
         self._close(self.last_loss)
         self.read()
-        name, step = self.overflow if self.overflow and not self.formats.isdisjoint(HALF) else ("", 0)
+        formats = self.regions | self.formats.in_training()
+        name, step = self.overflow if self.overflow and not formats.isdisjoint(HALF) else ("", 0)
         return {
             "activation_range_used": self.range_used,
             "overflow_module": name,
             "overflow_step": step,
             "coarser_eval_module": self.coarser,
-            "train_formats": ",".join(sorted(str(f).removeprefix("torch.") for f in self.formats)),
-            **{name: self.bits.get(name) for name in BITS},
+            "train_formats": ",".join(sorted(str(f).removeprefix("torch.") for f in formats)),
+            **self.formats.bits(),
         }
 
     def _close(self, loss: Tensor | None) -> None:
@@ -159,28 +155,6 @@ class Activations(Observer):
         if value.dtype in HALF and value.numel():
             lowest, highest = torch.aminmax(value.detach())
             self.current.seen.append(Seen(module, lowest, highest, value.dtype))
-
-    def _note_format(self, module: nn.Module, dtype: torch.dtype, phase: str, leaf: bool) -> None:
-        bits = MANTISSA_BITS.get(dtype)
-        if bits is None:
-            return
-        known = self.output_bits.setdefault(module, {})
-        known[phase] = min(bits, known.get(phase, bits))
-        if phase == "eval" and bits < known.get("train", 0):
-            self.coarser = self.coarser or self.names(module)
-        if leaf:
-            self._lower(f"{phase}_output_bits", bits)
-        if leaf and phase == "train":
-            self.formats.add(dtype)
-
-    def _note_weight(self, dtype: torch.dtype, phase: str) -> None:
-        if dtype in MANTISSA_BITS:
-            self._lower(f"{phase}_weight_bits", MANTISSA_BITS[dtype])
-        if dtype in HALF and phase == "train":
-            self.formats.add(dtype)
-
-    def _lower(self, name: str, bits: int) -> None:
-        self.bits[name] = min(bits, self.bits.get(name, bits))
 
 
 def tensors_in(output: Any) -> Iterator[Tensor]:

@@ -9,6 +9,8 @@ torch calls out; an observer that fails is dropped with a note, and the training
 from __future__ import annotations
 
 import functools
+import math
+import time
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from typing import Any
@@ -21,23 +23,23 @@ from torch.optim import Optimizer, lr_scheduler
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from harness.observe.base import Observer
+from harness.observe.events import joined, listeners_of
 from harness.observe.patches import Patches, Switch
 
-FIRST_SAMPLES = (1, 10, 50)
+FIRST_SAMPLES = (1, 10, 20, 50, 100)
 """Steps sampled at the start, where a run goes wrong or does not."""
 
 
 UNCHANGED = nullcontext()
 
-EVENTS = tuple(name for name in vars(Observer) if name.startswith("on_"))
-
 
 class Attachment:
     """The observers of one process, attached from construction until ``detach``."""
 
-    def __init__(self, observers: Iterable[Observer], interval: int) -> None:
+    def __init__(self, observers: Iterable[Observer], interval: int, patience_s: float = math.inf) -> None:
         self.observers = list(observers)
-        self.interval = interval
+        self.interval, self.patience_s = interval, patience_s
+        self._looked = time.monotonic()
         self.attempts = 0
         self.sampled = self.samples(1)
         """Whether the attempt under way is looked at closely."""
@@ -58,23 +60,31 @@ class Attachment:
         )
         self._before_step = Switch(
             register_optimizer_step_pre_hook,
-            lambda optimizer, _args, _kwargs: self.tell("on_optimizer_step", optimizer),
+            lambda optimizer, _args, _kwargs: self._before_optimizer(optimizer),
         )
+        self._last_of_all: Any = None
         self._after_step = Switch(register_optimizer_step_post_hook, self._after_optimizer)
         self._listen()
         self._attach()
         self._look()
 
     def samples(self, step: int) -> bool:
-        """Tell whether the attempt ``step`` (from 1) is one of those looked at closely."""
-        return step in FIRST_SAMPLES or step % self.interval == 0
+        """Tell whether the attempt ``step`` (from 1) is one of those looked at closely.
+
+        One is looked at whenever the last one is longer than ``patience_s`` seconds ago: some steps take minutes.
+        """
+        now = time.monotonic()
+        if step not in FIRST_SAMPLES and step % self.interval and now - self._looked < self.patience_s:
+            return False
+        self._looked = now
+        return True
 
     def read(self) -> list[dict[str, Any]]:
         """Return the new sample records of all observers, those of one step joined."""
         if not self._unread:
             return []
         self._unread = False
-        return _joined(record for records in self._asked("read") for record in records)
+        return joined(record for records in self._asked("read") for record in records)
 
     def summary(self) -> dict[str, Any]:
         """Return all observations over the run and how many steps it had; ``observer_notes`` names what failed."""
@@ -87,9 +97,10 @@ class Attachment:
     def detach(self) -> None:
         """Leave torch as it was; another attachment on top of this one keeps working."""
         self._attached = self.sampled = False
-        self._patches.listeners = _listeners([], lambda _observer, _event: False)
+        self._patches.listeners = listeners_of([], lambda _observer, _event: False)
         self._look()
         self._patches.undo()
+        self._forget_hook()
         self._after_step.turn(on=False)
 
     def tell(self, event: str, *args: Any) -> None:
@@ -135,8 +146,8 @@ class Attachment:
 
     def _listen(self) -> None:
         """Note who waits for which event, in sampled attempts and in between."""
-        self._all = _listeners(self.observers, lambda _observer, _event: True)
-        self._always = _listeners(
+        self._all = listeners_of(self.observers, lambda _observer, _event: True)
+        self._always = listeners_of(
             self.observers,
             lambda observer, event: event in observer.in_between or (self._scaled and event in observer.under_scaler),
         )
@@ -190,10 +201,26 @@ class Attachment:
         if not self._step_reported:
             self._end_attempt()
 
+    def _before_optimizer(self, optimizer: Optimizer) -> None:
+        """Tell of a step; after the optimizer's own hooks, which come later than those of all and may change it."""
+        if not optimizer._optimizer_step_pre_hooks:  # noqa: SLF001 - there is no public way to ask
+            self.tell("on_optimizer_step", optimizer)
+            return
+        self._forget_hook()
+        self._last_of_all = optimizer.register_step_pre_hook(
+            lambda optimizer, _args, _kwargs: self.tell("on_optimizer_step", optimizer)
+        )
+
+    def _forget_hook(self) -> None:
+        if self._last_of_all is not None:
+            self._last_of_all.remove()
+            self._last_of_all = None
+
     def _after_optimizer(self, optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
         if self._is_tracing():
             return
         self._step_reported = True
+        self._forget_hook()
         self.tell("on_optimizer_stepped", optimizer)
         self._end_attempt()
 
@@ -265,36 +292,9 @@ class Attachment:
         return result
 
 
-def _joined(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return one record for each step, in their order; a name that comes twice in a step begins another."""
-    joined: list[dict[str, Any]] = []
-    latest: dict[int, dict[str, Any]] = {}
-    for record in records:
-        known = latest.get(record["step"])
-        if known is None or not known.keys() & record.keys() <= {"step"}:
-            joined.append(known := {})
-            latest[record["step"]] = known
-        known |= record
-    return sorted(joined, key=lambda record: record["step"])
-
-
 def _scheduler_classes() -> list[type]:
     """Return every scheduler class that has a ``step`` of its own."""
     found = [lr_scheduler.LRScheduler]
     for cls in found:
         found += [sub for sub in cls.__subclasses__() if sub not in found]
     return [cls for cls in found if "step" in vars(cls)]
-
-
-def _listeners(
-    observers: list[Observer], wanted: Callable[[Observer, str], bool]
-) -> dict[str, list[Callable[..., None]]]:
-    """Return the methods to call for each event: those that an observer overrides and wants."""
-    return {
-        event: [
-            getattr(observer, event)
-            for observer in observers
-            if getattr(type(observer), event) is not getattr(Observer, event) and wanted(observer, event)
-        ]
-        for event in EVENTS
-    }

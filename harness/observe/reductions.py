@@ -17,11 +17,10 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakIdKeyDictionary
 
-from harness.observe.activations import MANTISSA_BITS
 from harness.observe.base import Observer
+from harness.observe.formats import HALF, MANTISSA_BITS
 from harness.observe.overflows import Overflows, on_host
 from harness.observe.sites import caller
-from harness.observe.updates import HALF
 
 aten = torch.ops.aten
 SUMS = {aten.sum.default, aten.sum.dim_IntList, aten.mean.default, aten.mean.dim, aten.cumsum.default}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from typing import Any
 
@@ -42,7 +43,7 @@ class Watch:
         self.attachment: Attachment | None = None
         self.activations = Activations(self._step, self.name_of)
 
-    def start(self, *more: Observer) -> None:
+    def start(self, *more: Observer, patience_s: float = math.inf) -> None:
         """Attach, unless the level is off; ``more`` come after the standard observers."""
         if self.level == "off":
             return
@@ -60,7 +61,8 @@ class Watch:
             self.reductions = Reductions()
             self.reductions.__enter__()
             observers.append(self.reductions)
-        self.attachment = Attachment([*observers, *more], FULL_INTERVAL if self.level == "full" else INTERVAL)
+        interval = FULL_INTERVAL if self.level == "full" else INTERVAL
+        self.attachment = Attachment([*observers, *more], interval, patience_s)
 
     def stop(self) -> None:
         """Detach; may be called twice."""
@@ -92,7 +94,7 @@ class Watch:
         """Return the place of a module in the model under training, ``head.0 (Linear)``, or its class alone."""
         kind = type(module).__name__
         model = self.model() if self.model else None
-        roots = [model] if model is not None else list(self.activations.output_bits)
+        roots = [model] if model is not None else list(self.activations.of_module)
         names = (name for root in roots for name, known in root.named_modules() if known is module)
         # Of all modules that hold it, the model itself has the longest name for it.
         longest = max(names, key=len, default="")

@@ -10,10 +10,9 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from harness.observe.base import Observer, picked
+from harness.observe.formats import HALF
 from harness.observe.gradients import count_nonfinite, largest, median
 from harness.observe.overflows import on_host
-
-HALF = (torch.bfloat16, torch.float16)
 
 
 class Updates(Observer):
@@ -22,8 +21,8 @@ class Updates(Observer):
     ``stalled_update_share``  weights with a non-zero gradient that a step left bitwise unchanged, 0 to 1
     ``stalled_half_share``    the same among the weights in a 16-bit format; 0 without such weights
     ``stalled_half_largest``  the same in the sampled step with most of them
-    ``stalled_half_between``  the same from a sampled step to the beginning of the next sampled one: updates that are
-                              kept for later, or rounded at random, have arrived by then
+    ``stalled_half_between``  the same from a sampled step to the beginning of the next sampled one, over the most
+                              steps: updates that are kept for later, or rounded at random, have arrived by then
     ``half_weight_share``     trainable weights that the optimizer holds in a 16-bit format, 0 to 1
     ``lost_weights_step``     first sampled step that began with weights that are not finite, 0 if none did
     ``half_state_share``      optimizer state tensors (element-wise ones) in a 16-bit format, 0 to 1
@@ -41,7 +40,10 @@ class Updates(Observer):
         self.lost_step = 0
         self.kept: dict[int, tuple[Tensor, Tensor]] = {}
         """Optimizer -> some of its half weights after the last sampled step, and which of them had a gradient."""
-        self.between: list[Tensor] = []
+        self.compared: list[Tensor] = []
+        """What stalled since then, compared in this step."""
+        self.between: list[tuple[int, Tensor]] = []
+        """Steps in between, and what stalled over them."""
         self.flushed: list[tuple[Tensor, int]] = []
         self.flushed_share = 0.0
 
@@ -76,13 +78,14 @@ class Updates(Observer):
 
     def _compare(self, optimizer: Optimizer, now: Tensor) -> None:
         """Compare with what the last sampled step left."""
-        then, moving = self.kept.pop(id(optimizer), (None, None))
-        if then is not None and moving is not None and then.shape == now.shape:
-            self.between.append(torch.count_nonzero((now == then) & moving) / torch.count_nonzero(moving))
+        then, moving = self.kept.pop(id(optimizer), (now[:0], now[:0]))
+        if then.shape == now.shape:
+            self.compared.append(torch.count_nonzero((now == then) & moving) / torch.count_nonzero(moving))
 
     def on_attempt_end(self, step: int) -> None:
         """Keep the sample of this attempt."""
-        self.step = step
+        self.between += [(step - self.step, stalled) for stalled in self.compared]
+        self.step, self.compared = step, []
         if self.current:
             self.pending.append((step, self.current))
             self.current = []
@@ -100,7 +103,9 @@ class Updates(Observer):
             sample |= {"stalled_half_share": half_stalled / half_moving} if half_moving else {}
             new.append(sample)
         self.pending = []
-        new += [{"step": self.step, "stalled_half_between": value} for value in on_host(self.between)]
+        shares = on_host([stalled for _, stalled in self.between])
+        for (steps, _), share in zip(self.between, shares, strict=True):
+            new.append({"step": self.step, "steps_between": steps, "stalled_half_between": share})
         self.between = []
         self.flushed_share = max([self.flushed_share, *(float(count) / of for count, of in self.flushed)])
         self.flushed = []
@@ -115,13 +120,20 @@ class Updates(Observer):
             "stalled_update_share": median(self.history, "stalled_update_share"),
             "stalled_half_share": self._stalled_half(weights),
             "stalled_half_largest": largest(self.history, "stalled_half_share"),
-            "stalled_half_between": median(self.history, "stalled_half_between"),
+            "stalled_half_between": self._over_most_steps(),
             "half_weight_share": half_share(weights),
             "lost_weights_step": self.lost_step,
             "half_state_share": half_share(list(self._state_tensors())),
             "flushed_moment_share": self.flushed_share,
             "weight_dtypes": ",".join(sorted({str(p.dtype).removeprefix("torch.") for p in weights})),
         }
+
+    def _over_most_steps(self) -> float | None:
+        """Return what stalls between two samples that are as far apart as any, the median where there are several."""
+        most = largest(self.history, "steps_between")
+        return median(
+            [sample for sample in self.history if sample.get("steps_between") == most], "stalled_half_between"
+        )
 
     def _stalled_half(self, weights: list[Tensor]) -> float | None:
         """Return the upper median: of few samples the first ones are large steps, which say least of those to come."""

@@ -25,6 +25,10 @@ KEEP_S = 5.0
 """Least seconds between two times that the observations are written down. Only attempts that are looked at closely
 write: a process that is killed loses what came after the last of them."""
 
+PATIENCE_S = 10.0
+"""Longest time without an attempt that is looked at closely, in seconds: a look would have to take half a second to
+slow a training by 5 %."""
+
 
 class Keeper(Observer):
     """Writes down what the other observers have seen so far, in attempts that are looked at."""
@@ -46,7 +50,7 @@ class Process:
         self.kept = time.monotonic()
         self.recorder: Recorder | None = None
         self.watch = Watch(level)
-        self.watch.start(Sites(), Keeper(self))
+        self.watch.start(Sites(), Keeper(self), patience_s=PATIENCE_S)
 
     def keep(self, event: str, **told: Any) -> None:
         """Write down samples and observations; the first time, who this is."""

@@ -162,7 +162,7 @@ def test_level_off_touches_nothing() -> None:
 
 
 def test_modules_are_named_by_their_place() -> None:
-    """A module of the model under training has its path, any other one its class."""
+    """A module of the model under training has its path and class, any other one its class."""
     model, watch = Net(), Watch("off")
     watch.follow(model)
-    assert [watch.name_of(m) for m in (model.body[0], model, nn.ReLU())] == ["body.0", "Net", "ReLU"]
+    assert [watch.name_of(m) for m in (model.body[0], model, nn.ReLU())] == ["body.0 (Linear)", "Net", "ReLU"]

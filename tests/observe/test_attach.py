@@ -14,8 +14,9 @@ from torch.amp import GradScaler
 from torch.optim import Optimizer, lr_scheduler
 from torch.optim import optimizer as optimizer_module
 
-from harness.observe.attach import EVENTS, FIRST_SAMPLES, Attachment
+from harness.observe.attach import FIRST_SAMPLES, Attachment
 from harness.observe.base import Observer
+from harness.observe.events import EVENTS
 from tests.observe.loops import loss_that, scaled_step, watched, weight
 
 MODULE = nn.modules.module

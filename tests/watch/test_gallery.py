@@ -37,13 +37,9 @@ FIX = 12
 """Lines in which a script and its fixed twin differ at most."""
 
 KNOWN: dict[str, str] = {
-    "bf16_eval_of_bf16": "a few samples of updates that are rounded at random disagree about how many of them stall",
-    # not told apart from a fault
-    "distillation_half_teacher": "a teacher that only runs in no_grad is taken for an evaluation of the student",
     # faults that are not seen
     "cached_half_weights_wrapped": "formats are read from modules without children, and of weights whose module ran",
     "clip_before_unscale_by_hand": "a clip without torch.nn.utils is not seen, nor that norm times scale is constant",
-    "double_unscale_hook": "an optimizer's own step hooks run after the observers'",
     "master_weights_refreshed": "weights are compared over one step, and what is written between two is not seen",
     "static_scale_own_class": "a skip by other means than GradScaler is no attempt",
 }

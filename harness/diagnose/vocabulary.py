@@ -13,6 +13,7 @@ NUMBERS: dict[str, tuple[str, str]] = {
     "eval_output_bits": ("fewest mantissa bits of a module's output in evaluation", "bits"),
     "eval_weight_bits": ("fewest mantissa bits of a weight in evaluation", "bits"),
     "final_loss_scale": ("the loss scale at the end", "factor"),
+    "fixed_scaled_norm": ("the size to which gradients were brought while still multiplied by the scale", "size"),
     "flushed_moment_share": ("moments of Adam whose square is below the smallest number of fp16", SHARE),
     "fp16_floor_share": ("gradients in the last bits that fp16 has above zero", SHARE),
     "fresh_scaler_resumes": ("optimizers restored under a loss scaler that was not", "times"),

@@ -176,7 +176,6 @@ class Attachment:
             "backward",
             before=self._before_backward,
             after=lambda *_a, **_k: self.tell("on_backward_end"),
-            event="on_backward",
         )
         for cls in _scheduler_classes():
             replace(cls, "step", self._scheduler_step, event="on_schedule")

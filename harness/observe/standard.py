@@ -16,6 +16,7 @@ from harness.observe.gradients import Gradients
 from harness.observe.losses import Losses
 from harness.observe.recorder import Recorder
 from harness.observe.reductions import Reductions
+from harness.observe.scaled_norms import ScaledNorms
 from harness.observe.scaling import Scaling
 from harness.observe.schedules import Schedules
 from harness.observe.updates import Updates
@@ -51,6 +52,7 @@ class Watch:
             Gradients(),
             Clipping(),
             ClipOrder(),
+            ScaledNorms(),
             Updates(),
             Scaling(),
             Schedules(),

@@ -15,6 +15,7 @@ HEALTHY: dict[str, Any] = {
     "skipped_steps": 0,
     "skipped_share_late": 0.0,
     "clips_before_unscale_share": 0.0,
+    "fixed_scaled_norm": 0.0,
     "final_loss_scale": 1.0,
     "scale_backoffs": 0,
     "optimizer_steps": 100,

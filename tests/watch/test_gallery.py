@@ -39,7 +39,6 @@ FIX = 12
 KNOWN: dict[str, str] = {
     # faults that are not seen
     "cached_half_weights_wrapped": "formats are read from modules without children, and of weights whose module ran",
-    "clip_before_unscale_by_hand": "a clip without torch.nn.utils is not seen, nor that norm times scale is constant",
     "master_weights_refreshed": "weights are compared over one step, and what is written between two is not seen",
     "static_scale_own_class": "a skip by other means than GradScaler is no attempt",
 }

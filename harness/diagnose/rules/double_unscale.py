@@ -15,6 +15,7 @@ FACTOR = 10.0
 def possible(observations: Observations) -> bool:
     """A live scale, a norm to compare with, and no clip of scaled gradients, which shrinks the norm too."""
     early = observations.at_least("clips_before_unscale_share", BOUND)
+    early = early or (observations.number("fixed_scaled_norm") or 0.0) > 0.0
     unknown = observations.is_told("step_norm_ratio") and not observations.has("step_norm_ratio")
     return under_a_scaler(observations) and not unknown and not early
 

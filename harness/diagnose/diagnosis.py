@@ -130,12 +130,13 @@ def _unexplained(observations: Observations) -> list[Finding]:
 def _lost(observations: Observations, harm: list[Evidence]) -> Finding:
     """Tell losses that are not finite where no healthy fp32 run says that the format is to blame."""
     share = observations.number("nonfinite_loss_share") or 0.0
-    alone = observations.reference is None
+    alone, first = observations.reference is None, observations.number("nonfinite_loss_first")
+    since = f", the first that of backward pass {first:.0f}" if first else ""
     return Finding(
         category="precision",
         cause=UNKNOWN,
         confidence=0.3,
-        summary=f"{share:.0%} of the losses are not finite"
+        summary=f"{share:.0%} of the losses are not finite{since}"
         + ("." if alone else ", in the fp32 reference too: neither the format nor the loss scale is to blame."),
         evidence=harm,
         confirm="Run the same once in fp32." if alone else "Train on the first hundred samples, then on others.",

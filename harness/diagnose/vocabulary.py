@@ -24,6 +24,7 @@ NUMBERS: dict[str, tuple[str, str]] = {
     "missing_grad_excess": ("weights without a gradient that have one in fp32", SHARE),
     "missing_grad_share": ("trainable weights that never had a gradient", SHARE),
     "needless_scaled_share": ("steps under a loss scaler without anything in fp16", SHARE),
+    "nonfinite_loss_first": ("the first backward pass that began at inf or NaN", "backward pass"),
     "nonfinite_loss_share": ("losses that are inf or NaN", SHARE),
     "overflow_step": ("first step whose activations overflowed", "step"),
     "reduction_error": ("sums in 16 bits against the same sums in fp32, relative", SHARE),

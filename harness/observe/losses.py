@@ -19,6 +19,7 @@ class Losses(Observer):
     """Counts over every backward pass.
 
     ``nonfinite_loss_share``  backward passes that began at inf or NaN / all of them, 0 to 1; None without any
+    ``nonfinite_loss_first``  the first of them, counted from 1; 0 without any
     """
 
     in_between = ("on_backward",)
@@ -27,6 +28,7 @@ class Losses(Observer):
         self.pending: list[Tensor] = []
         self.count = 0
         self.nonfinite = 0
+        self.first = 0
 
     def on_backward(self, losses: list[Tensor]) -> None:
         """Keep the loss where it is: nothing waits for the device."""
@@ -35,8 +37,7 @@ class Losses(Observer):
         loss = losses[0]
         if can_read(loss):
             # Small tensors that are kept split the host's free memory, and the training gets slower.
-            self.count += 1
-            self.nonfinite += not cmath.isfinite(loss.item())
+            self._count(is_finite=cmath.isfinite(loss.item()))
             return
         self.pending.append(scalar(loss))
         if len(self.pending) >= MAX_PENDING:
@@ -50,13 +51,19 @@ class Losses(Observer):
     def summary(self) -> dict[str, Any]:
         """Return the share."""
         self._settle()
-        return {"nonfinite_loss_share": self.nonfinite / self.count if self.count else None}
+        share = self.nonfinite / self.count if self.count else None
+        return {"nonfinite_loss_share": share, "nonfinite_loss_first": self.first}
 
     def _settle(self) -> None:
-        values = on_host([loss.reshape(()) for loss in self.pending])
-        self.count += len(values)
-        self.nonfinite += sum(not math.isfinite(value) for value in values)
-        self.pending = []
+        pending, self.pending = self.pending, []
+        for value in on_host([loss.reshape(()) for loss in pending]):
+            self._count(is_finite=math.isfinite(value))
+
+    def _count(self, *, is_finite: bool) -> None:
+        self.count += 1
+        if not is_finite:
+            self.nonfinite += 1
+            self.first = self.first or self.count
 
 
 def can_read(loss: Tensor) -> bool:

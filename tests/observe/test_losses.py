@@ -19,12 +19,18 @@ def backward_of(values: list[float]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "share"),
-    [([1.0, 2.0], 0.0), ([1.0, float("nan")], 0.5), ([float("inf")], 1.0), ([float("-inf"), 0, 0, 0], 0.25)],
+    ("values", "share", "first"),
+    [
+        ([1.0, 2.0], 0.0, 0),
+        ([1.0, float("nan")], 0.5, 2),
+        ([float("inf")], 1.0, 1),
+        ([0, float("-inf"), 0, 0], 0.25, 2),
+    ],
 )
-def test_the_share_is_exact(values: list[float], share: float) -> None:
+def test_share_and_first_are_exact(values: list[float], share: float, first: int) -> None:
     """inf, -inf and NaN count alike, over all backward passes."""
-    assert seen(Losses(), lambda: backward_of(values))["nonfinite_loss_share"] == share
+    found = seen(Losses(), lambda: backward_of(values))
+    assert (found["nonfinite_loss_share"], found["nonfinite_loss_first"]) == (share, first)
 
 
 def test_without_a_backward_pass_it_is_missing() -> None:

@@ -18,13 +18,13 @@ Change = Callable[[torch.Tensor], torch.Tensor]
 
 
 def scaled_steps(change: Change, losses: list[float], *, unscales: bool = False) -> None:
-    """Take a step for each loss, whose gradient is (loss, loss/2); change the gradients before the scaler's step."""
+    """Take a step for each loss, whose gradient is (loss, loss/2048); change the gradients before the scaler's step."""
     parameter = weight(1, 1)
     optimizer = torch.optim.SGD([parameter], lr=0.0)
     scaler = GradScaler("cpu", init_scale=SCALE, enabled=True)
     for loss in losses:
         optimizer.zero_grad()
-        scaler.scale((parameter * torch.tensor([loss, loss / 2])).sum()).backward()
+        scaler.scale((parameter * torch.tensor([loss, loss / 2048])).sum()).backward()
         if unscales:
             scaler.unscale_(optimizer)
         assert parameter.grad is not None
@@ -45,7 +45,7 @@ MANY = [1.0, 1.0, 2.0, 4.0]
     ("change", "losses", "size"),
     [
         (normed, MANY, 1.0),
-        (lambda grad: grad.clamp(-3, 3), MANY, 3.0),
+        (lambda grad: grad.clamp(-3, 3), [1.0, 1.0, 6.0, 12.0], 3.0),
         (lambda grad: grad, MANY, 0.0),
         (lambda grad: grad / 4, MANY, 0.0),
         (normed, [1.0, 1.0, 1.0], 0.0),

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from statistics import median
 
+from harness.logs.clocks import seconds_of
 from harness.logs.columns import Column, ColumnId, chosen, parts
+from harness.logs.counters import Counters
 from harness.logs.events import Skip
 from harness.logs.names import CONTRASTIVE_WORDS, RIVAL_WORDS, RL_WORDS, Meaning, meaning_of, words_of
 from harness.logs.normal import LoggedRun, Point, Series
@@ -18,10 +23,7 @@ MAX_RUNS = 50
 SEEN_ROWS = 3
 """Rows that must hold a telling word before it says what kind of training this is."""
 
-ADVANCES = 5
-"""Steps that a run must have advanced before a step at its start begins another: ranks print in disorder."""
-
-COUNTER_NAMES = {"step", "epoch"}
+LOSSES = {"loss", "part", "unnamed"}
 
 
 class Builder:
@@ -35,28 +37,33 @@ class Builder:
         self.order = 0
         self.words: Counter[str] = Counter()
         self.pending: dict[ColumnId, Point] = {}
-        self.counters = _Counters()
+        self.slots: dict[tuple[str, str, str, bool], Column | None] = {}
+        self.counters = Counters()
         self.trained: ColumnId | None = None
 
     def add(self, row: Row) -> bool:
         """Take the numbers of a row; False when there are none."""
-        first = {(pair.key, pair.split): pair for pair in reversed(row.pairs)}  # the first of a key that is repeated
-        measured = [(pair, meaning_of(pair.key)) for pair in reversed(first.values()) if meaning_of(pair.key).name]
+        taken = _taken(row)
         if row.others and len(row.others) < 200:
-            self.words.update({word for key in row.others for word in words_of(key)[-3:]} & TELLING)
-        step, epoch = _lowest("step", measured), _lowest("epoch", measured)
-        trains = any(m.name in {"loss", "part"} and (p.split or m.split or row.split) != "val" for p, m in measured)
-        self.counters.see(step, epoch)
-        if trains and self.counters.restarted() and len(self.starts) < MAX_RUNS:
+            self._hear(row.others)
+        self.counters.see(taken.step, taken.epoch)
+        if taken.trains and self.counters.restarted() and len(self.starts) < MAX_RUNS:
             self.starts.append(self.order)
         partial = row.split == "val" and row.batch is not None
-        if not partial:
+        if self.pending and not partial:
             self._flush()
-        for pair, meaning in measured:
-            if meaning.name not in COUNTER_NAMES:
-                self._put(row, pair, meaning, partial)
+        for pair, meaning in taken.measured:
+            self._put(row, pair, meaning, partial)
+        if taken.trains and row.stamp and (seconds := seconds_of(row.stamp)) is not None:
+            self._put(row, Pair("stamp", seconds, "train"), STAMP, False)
         self.order += 1
-        return bool(measured)
+        return bool(taken.measured) or taken.step is not None or taken.epoch is not None
+
+    def _hear(self, keys: list[str]) -> None:
+        """Remember words that tell of a special kind of training."""
+        for key in keys:
+            for word in telling_words(key):
+                self.words[word] += 1
 
     def lost(self, line: int) -> None:
         """Take a line that says in words that the loss is lost; among too few, it is a text that speaks of one."""
@@ -74,45 +81,78 @@ class Builder:
     def runs(self) -> list[LoggedRun]:
         """Return the runs of the file, those without any number left out."""
         self._flush()
-        runs = [self._run(index) for index in range(len(self.starts))]
+        bounds = self._bounds()
+        runs = []
+        for index, (first, end) in enumerate(bounds):
+            number = f"run {index + 1} of {len(bounds)}" if len(bounds) > 1 else ""
+            columns = [_cut(column, first, end) for column in self.columns.values()]
+            for name, mine in by_run([column for column in columns if column.points]).items():
+                runs.append(self._run(mine, (first, end), name or number))
         return [run for run in runs if run.series or run.skips or run.parts]
 
+    def _bounds(self) -> list[tuple[int, int]]:
+        """Return where runs begin and end; one whose loss goes on where the one before ended is the same run.
+
+        Counters begin anew in each epoch that has no number, when a training is resumed, and in each of its phases.
+        """
+        losses = [c for c in self.columns.values() if c.id.meaning.name in LOSSES and c.id.split != "val"]
+        longest = max(losses, key=lambda column: column.seen, default=None)
+        points = longest.kept() if longest and not longest.id.mean else []
+        bounds: list[tuple[int, int]] = []
+        for first, end in pairwise([*self.starts, self.order]):
+            start = bounds[-1][0] if bounds else first
+            before = [point.value for point in points if start <= point.order < first]
+            after = [point.value for point in points if first <= point.order < end]
+            if bounds and _goes_on(before, after):
+                bounds[-1] = (start, end)
+            else:
+                bounds.append((first, end))
+        return bounds
+
     def _put(self, row: Row, pair: Pair, meaning: Meaning, partial: bool) -> None:
-        mean = pair.key.endswith(MEAN)
-        key = pair.key.removesuffix(MEAN)
-        identity = ColumnId(meaning, pair.split or meaning.split or row.split, key, mean and not partial)
-        if meaning.name in {"loss", "part"} and identity.split != "val" and not mean:
-            self.trained = identity
-        if partial and mean:  # the mean so far tells more of an evaluation than its last batch
-            self.pending.pop(identity, None)
-        point = Point(row.line, pair.value, self.counters.step, self.counters.epoch, self.order)
-        if identity not in self.columns and len(self.columns) >= MAX_COLUMNS:
+        slot = (pair.key, pair.split, row.split, partial)
+        column = self.slots[slot] if slot in self.slots else self._opened(slot, meaning, row)
+        if column is None:
             return
-        column = self.columns.setdefault(identity, Column(identity, row.table))
-        if partial:
-            self.pending[identity] = point
-        elif not (identity.split == "val" and row.batch and column.last and column.last.value == pair.value):
-            column.add(point)  # a bar repeats the last evaluation in each of its states
+        identity = column.id
+        point = Point(row.line, pair.value, self.counters.step, self.counters.epoch, self.order)
+        if identity.split == "val":
+            if partial and pair.key.endswith(MEAN):  # the mean so far tells more of an evaluation than its last batch
+                self.pending.pop(identity, None)
+            if partial:
+                self.pending[identity] = point
+            elif not _is_repeated(column.last, point, row):
+                column.add(point)
+            return
+        if meaning.name in LOSSES and not identity.mean:
+            self.trained = identity
+        column.add(point)
+
+    def _opened(self, slot: tuple[str, str, str, bool], meaning: Meaning, row: Row) -> Column | None:
+        """Return the column of a name as it stands in a line; None when there are too many."""
+        written, split, of_row, partial = slot
+        key = written.removesuffix(MEAN)
+        identity = ColumnId(meaning, split or meaning.split or of_row, key, key != written and not partial)
+        if identity not in self.columns and len(self.columns) < MAX_COLUMNS:
+            self.columns[identity] = Column(identity, row.table)
+        column = self.slots[slot] = self.columns.get(identity)
+        return column
 
     def _flush(self) -> None:
         for identity, point in self.pending.items():
             self.columns[identity].add(point)
         self.pending.clear()
 
-    def _run(self, index: int) -> LoggedRun:
-        number = f"run {index + 1} of {len(self.starts)}" if len(self.starts) > 1 else ""
-        first, end = self.starts[index], [*self.starts, self.order][index + 1]
-        columns = [_cut(column, first, end) for column in self.columns.values()]
-        columns = [column for column in columns if column.points]
+    def _run(self, columns: list[Column], bounds: tuple[int, int], number: str) -> LoggedRun:
         series = {name: _cleaned(found) for name, found in chosen(columns).items()}
         return LoggedRun(
             file=self.file,
             series=series,
             parts=parts(columns),
-            skips=[skip for skip in self.skips if bisect_right(self.starts, skip.order) - 1 == index],
+            skips=[skip for skip in self.skips if bounds[0] <= skip.order < bounds[1]],
             traits=self._traits(columns),
             number=number,
-            num_rows=end - first,
+            num_rows=bounds[1] - bounds[0],
         )
 
     def _traits(self, columns: list[Column]) -> frozenset[str]:
@@ -126,47 +166,67 @@ class Builder:
 
 
 TELLING = RL_WORDS | CONTRASTIVE_WORDS
+STAMP = Meaning("stamp", "train")
 
 
-class _Counters:
-    """The step and the epoch that hold now, and whether they fell back to the start."""
-
-    def __init__(self) -> None:
-        self.step: float | None = None
-        self.epoch: float | None = None
-        self.first_step = self.first_epoch = math.inf
-        self.max_step = self.max_epoch = -math.inf
-        self.advances = 0
-
-    def see(self, step: float | None, epoch: float | None) -> None:
-        if epoch is not None:
-            self.epoch = epoch
-        if step is not None:
-            self.step = step
-
-    def restarted(self) -> bool:
-        """Take the counters of a row of training; True when they are those of a new run."""
-        step, epoch = self.step, self.epoch
-        fell = epoch is not None and epoch <= self.first_epoch and self.max_epoch > self.first_epoch
-        if epoch is None and step is not None:
-            fell = step <= self.first_step and self.advances >= ADVANCES
-        if fell:
-            self.first_step = self.first_epoch = math.inf
-            self.max_step = self.max_epoch = -math.inf
-            self.advances = 0
-        if epoch is not None:
-            self.first_epoch, self.max_epoch = min(self.first_epoch, epoch), max(self.max_epoch, epoch)
-        if step is not None:
-            self.advances += self.max_step < step
-            self.first_step, self.max_step = min(self.first_step, step), max(self.max_step, step)
-        return fell
+@lru_cache(maxsize=4096)
+def telling_words(key: str) -> tuple[str, ...]:
+    """Return the words of a key that tell of a special kind of training."""
+    return tuple({*words_of(key)[-3:]} & TELLING)
 
 
-def _lowest(name: str, measured: list[tuple[Pair, Meaning]]) -> float | None:
-    found = [
-        (meaning.rank, pair.value) for pair, meaning in measured if meaning.name == name and math.isfinite(pair.value)
-    ]
-    return min(found, key=lambda item: item[0])[1] if found else None
+@dataclass
+class _Taken:
+    """The numbers of a row whose meaning is known, the first of each name, and its counters."""
+
+    measured: list[tuple[Pair, Meaning]]
+    step: float | None = None
+    epoch: float | None = None
+    trains: bool = False
+    """Whether a loss of training is among them."""
+
+
+def _taken(row: Row) -> _Taken:
+    seen: set[tuple[str, str]] = set()
+    taken = _Taken([])
+    ranks: dict[str, float] = {"step": math.inf, "epoch": math.inf}
+    for pair in row.pairs:
+        meaning = meaning_of(pair.key)
+        name = meaning.name
+        if not name or (pair.key, pair.split) in seen:
+            continue
+        seen.add((pair.key, pair.split))
+        if name not in ranks:
+            taken.measured.append((pair, meaning))
+            taken.trains |= name in LOSSES and (pair.split or meaning.split or row.split) != "val"
+        elif meaning.rank < ranks[name] and math.isfinite(pair.value):  # of several counters the best named
+            ranks[name] = meaning.rank
+            taken.step, taken.epoch = (pair.value, taken.epoch) if name == "step" else (taken.step, pair.value)
+    return taken
+
+
+def _is_repeated(last: Point | None, point: Point, row: Row) -> bool:
+    """Whether a bar shows the last evaluation once more: it does so in each of its states, until it is full."""
+    if not row.batch or not last or last.value != point.value:
+        return False
+    return row.batch[0] < row.batch[1] or last.epoch == point.epoch
+
+
+def _goes_on(before: list[float], after: list[float]) -> bool:
+    """Whether losses begin nearer to where those before them ended than to where those began."""
+    if not before or not after or not math.isfinite(before[-1]):
+        return False
+    few = min(5, len(before) // 4 + 1)
+    start, end, begins = median(before[:few]), median(before[-few:]), median(after[: min(few, len(after) // 4 + 1)])
+    return abs(begins - end) < abs(begins - start)
+
+
+def by_run(columns: list[Column]) -> dict[str, list[Column]]:
+    """Return the columns by the run that their names begin with, as a table of several runs has them."""
+    named = {c.id.key.rpartition(" - ")[0] for c in columns if c.id.meaning.name == "loss" and c.tabled} - {""}
+    if len(named) < 2:
+        return {"": columns}
+    return {name: [c for c in columns if c.id.key.rpartition(" - ")[0] in {name, ""}] for name in sorted(named)}
 
 
 def _cut(column: Column, first: int, end: int) -> Column:

@@ -17,7 +17,7 @@ SPARSE = 50
 
 def diagnose_log(log: Log) -> Diagnosis:
     """Return what the log shows, or what it would have to show."""
-    if not any(run.series or run.skips or run.parts for run in log.runs):
+    if not any(set(run.series) - ASIDE or run.skips or run.parts for run in log.runs):
         return Diagnosis(status="not_enough_evidence", missing=[_no_log(log)])
     return merged([_diagnose_run(run) for run in log.runs])
 
@@ -30,13 +30,33 @@ def _diagnose_run(run: LoggedRun) -> Diagnosis:
     doubts = [_doubted(run, name, verdict) for name, verdict in verdicts.items() if isinstance(verdict, Doubt)]
     checked = [name for name, rule in rules.items() if rule.can_judge(run) and not isinstance(verdicts[name], Doubt)]
     unable = [
-        Missing(observation=rule.needs, needed_for=name, command=rule.to_log)
-        for name, rule in rules.items()
+        Missing(observation=rule.needs, needed_for=name, command=f"log {rule.to_log}")
+        for name, rule in sorted(rules.items(), key=lambda item: ASKED_FIRST.find(item[0]) % 1000)
         if not rule.can_judge(run) and verdicts[name] is None
     ]
     findings.sort(key=lambda finding: -finding.confidence)
-    return Diagnosis(status=_status(run, findings, doubts), findings=findings, missing=doubts + unable, checked=checked)
+    missing = doubts + _unnamed(run) + unable
+    return Diagnosis(status=_status(run, findings, doubts), findings=findings, missing=missing, checked=checked)
 
+
+def _unnamed(run: LoggedRun) -> list[Missing]:
+    """Say that a scalar has no name, where only its file could tell it."""
+    if "unnamed" not in run.series:
+        return []
+    return [
+        Missing(
+            observation=f"what the column Value measures: {run.file} does not say, and it is no loss by its course",
+            needed_for="every cause",
+            command="name the file after the scalar, as TensorBoard does (run-train-tag-loss.csv)",
+        )
+    ]
+
+
+ASIDE = {"memory", "elapsed_s", "lr"}
+"""What other texts speak of as well; alone it makes no training log."""
+
+ASKED_FIRST = "loss_nan loss_divergence loss_stuck overfitting underfitting"
+"""What most logs could tell and a reader misses most; the rest follows in the order of the names."""
 
 IMPLIED = {
     "loss_divergence": {"loss_nan"},

@@ -58,6 +58,11 @@ def skip_in(number: int, text: str, order: int) -> Skip | None:
     return Skip(number, None, order=order) if SKIPPED.search(text) else None
 
 
+def may_tell(text: str) -> bool:
+    """Whether a line has one of the words of these events."""
+    return HINT.search(text) is not None or says_lost(text)
+
+
 def says_lost(text: str) -> bool:
     """Whether a line says in words that the loss is not finite."""
     return LOST.search(text) is not None

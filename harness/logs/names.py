@@ -25,20 +25,24 @@ QUIET_WORDS = _words(
 """Words that change nothing about what is measured."""
 
 REFUSED_WORDS = _words(
-    "best min max lowest highest target prev previous standard std stderr var variance threshold ema"
+    "best min max lowest highest target prev previous standard std stderr var variance threshold ema logit"
 )
 """Words that make another thing of it: the best loss so far is no loss curve."""
 
 COUNTERS = {
     "step": "global step|step|steps|iter|iters|iteration|iterations|it|num updates|updates|train step|num steps|niter|"
-    "trainer global step|batch|batch idx|micro step|update",
-    "epoch": "epoch|epochs|ep|trainer epoch|cur epoch|current epoch|train epoch|training epoch",
+    "trainer global step|batch|batch idx|micro step|update|completed step|optimizer step|opt step|schritt",
+    "epoch": "epoch|epochs|ep|trainer epoch|cur epoch|current epoch|train epoch|training epoch|epoche",
 }
 """What is counted -> its names, best first."""
 
+GAINS = {"elbo", "log likelihood", "loglik"}
+"""What is printed in place of a loss and is to rise."""
+
 MEASURES = {
     "loss": "loss|losses|loss total|total loss|loss value|lm loss|objective|train loss|nll loss|ce loss|ce|"
-    "cross entropy|cross entropy loss|crossentropy|nll|bpb|bpc|elbo|cost|mse loss|l1 loss",
+    "cross entropy|cross entropy loss|crossentropy|nll|bpb|bpc|elbo|log likelihood|loglik|cost|mse loss|l1 loss|"
+    "lm loss value|xent|logloss|log loss|mlogloss|multi logloss|binary logloss|avg loss",
     "grad_norm": "grad norm|gradient norm|gnorm|gradnorm|global grad norm|total norm|grad l2|norm|grad norm total",
     "loss_scale": "loss scale|lossscale|amp scale|grad scale|scaler scale|scale|scaling factor|loss scale value",
     "skipped": "skipped|skipped steps|number of skipped iterations|num skipped|skipped iterations|skips|skip",
@@ -46,16 +50,21 @@ MEASURES = {
     "throughput": "tps|tok s|tok sec|toks s|tokens s|tokens sec|tokens per sec|tokens per second|tgs|wps|samples s|"
     "samples sec|samples per sec|samples per second|examples s|examples sec|examples per sec|img s|imgs s|images s|"
     "img sec|images sec|images per sec|it s|its s|throughput|samplespersec|curr samples per sec|currsamplespersec|sps|"
-    "steps per sec|steps per second|steps sec|train samples per second|tokens per second per gpu|ups|global step sec",
-    "step_time_s": "step time|iter time|iteration time|batch time|time|time ms|dt|time per step|time per iter|time s|"
-    "time per iteration|time per batch|step time s|step time ms|iter time ms|iter time s|dt ms|ms step|s it|sec it|"
+    "steps per sec|steps per second|steps sec|ips|train samples per second|tokens per second per gpu|ups|"
+    "global step sec",
+    "step_time_s": "train time|step time|iter time|iteration time|batch time|time|time ms|dt|time per step|"
+    "time per iter|time s|time per iteration|time per batch|step time s|step time ms|iter time ms|iter time s|dt ms|"
+    "ms step|s it|sec it|"
     "s step|elapsed time per iteration ms|elapsed time per iteration|train step timing in s|secs per step|"
-    "seconds per step|sec per step|step ms|batch t|t step",
+    "seconds per step|sec per step|step ms|batch t|t step|batch cost|avg batch cost",
     "data_time_s": "data time|data loading time|dataloading time|data load|data load time|data loading|data wait|data|"
     "dataloader time|dataloader|load time|loading time|data t|data s|data ms|data time s|data time ms|data wait s|"
-    "batch generator|dataloadingtime|data loader time|wait data|fetch time",
+    "batch generator|dataloadingtime|data loader time|wait data|fetch time|loader time|data cost|reader cost|"
+    "avg reader cost",
+    "compute_time_s": "compute time|gpu time|model time|forward backward time|fwd bwd time|fwd bwd|fb time|compute|"
+    "forward time|fwd time|train step time|compute s|compute ms",
     "elapsed_s": "elapsed|elapsed time|total time|wall time|walltime|wall clock|wall|train wall|time elapsed|runtime|"
-    "time total|total time s|time since start|seconds",
+    "time total|total time s|time since start|seconds|timestamp",
     "memory": "memory|mem|gpu mem|gpu memory|max mem|max memory|peak mem|peak memory|cuda mem|max cuda memory|gb mem|"
     "memallocated|mem allocated|maxmemallocated|memory gib|memory gb|mem gb|alloc|vram|memory max reserved gib",
 }
@@ -73,6 +82,9 @@ SCORES = (
 
 ERRORS = "perplexity|ppl|wer|cer|error|err|error rate|err rate|top1 err|top 1 err|err 1|mae|rmse|mse|fid|mape"
 """Metrics of which less is better."""
+
+PARTS = "box|obj|cls|dfl"
+"""Parts of the loss of detectors that their tables name without the word."""
 
 RIVAL_WORDS = _words(
     "d g gen disc discriminator generator adv adversarial gan real fake critic lossd lossg dloss gloss"
@@ -107,13 +119,18 @@ class Meaning:
 
 UNKNOWN = Meaning("")
 
+UNNAMED = "Value of one scalar"
+"""What a table calls the column of an export that does not say what it measures."""
+
 
 def _table() -> dict[str, Meaning]:
-    table: dict[str, Meaning] = {}
+    table: dict[str, Meaning] = {UNNAMED.lower(): Meaning("unnamed")}
     for group in (COUNTERS, MEASURES):
         for name, aliases in group.items():
             for rank, alias in enumerate(aliases.split("|")):
-                table.setdefault(alias, Meaning(name, rank=rank))
+                table.setdefault(alias, Meaning(name, rank=rank, more_is_better=alias in GAINS))
+    for alias in PARTS.split("|"):
+        table[alias] = Meaning("part", label=alias)
     for better, names in ((True, SCORES), (False, ERRORS)):
         for rank, alias in enumerate(names.split("|")):
             table.setdefault(alias, Meaning("metric", rank=rank, label=alias, more_is_better=better))
@@ -179,7 +196,7 @@ def _ending(words: list[str], split: str) -> Meaning:
         found = KNOWN.get(" ".join(words[start:]))
         if (
             found
-            and (found.rank < 3 or start == 1)
+            and (found.rank < 3 or start == 1 or len(words) - start >= 3)
             and len(words) - start >= (1 if found.name in {"metric", "loss_scale"} else 2)
         ):
             return Meaning(found.name, split, found.rank + 20, found.label, found.more_is_better)

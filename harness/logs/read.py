@@ -12,7 +12,8 @@ from harness.logs.build import Builder
 from harness.logs.documents import document_rows, record_row
 from harness.logs.events import says_lost, skip_in
 from harness.logs.normal import Log
-from harness.logs.pairs import MAX_SCANNED, Row, scan
+from harness.logs.pairs import Row
+from harness.logs.shapes import MAX_SCANNED, shape_of
 from harness.logs.table import Table
 from harness.logs.text import encoding_of, read_lines
 
@@ -28,6 +29,9 @@ CODE_SHARE = 0.15
 SHOWN_LINES = 3
 SHOWN_CHARACTERS = 60
 
+MAX_SORTED = 300_000
+"""Rows of a table of one number a row that are put in the order of their steps: 200 MB at most."""
+
 
 @dataclass
 class _Tally:
@@ -38,8 +42,8 @@ class _Tally:
 
     def count(self, number: int, text: str, *, used: bool) -> None:
         self.lines += 1
-        self.code += CODE.match(text[:200]) is not None
         if not used:
+            self.code += CODE.match(text[:200]) is not None
             self.unused += 1
             if len(self.shown) < SHOWN_LINES:
                 self.shown.append((number, text.strip()[:SHOWN_CHARACTERS]))
@@ -72,29 +76,57 @@ def _is_text(path: Path) -> bool:
 
 
 def _read_text(path: Path, builder: Builder, tally: _Tally) -> None:
-    table = Table()
+    table = Table(path.stem)
+    sorted_later: list[Row] = []
     for number, text in read_lines(path):
-        skip = None if text.lstrip().startswith("{") else skip_in(number, text[:MAX_SCANNED], builder.order)
-        if skip:
-            builder.skip(skip)
+        row = _record(number, text, table)
+        if row and table.naming >= 0 and row.table and len(sorted_later) < MAX_SORTED:
+            sorted_later.append(row)
             tally.count(number, text, used=True)
-            continue
-        if says_lost(text[:MAX_SCANNED]):
-            builder.lost(number)
-            tally.count(number, text, used=True)
-            continue
-        used = False
-        for row in _rows(number, text, table):
-            used = builder.add(row) or used
-        tally.count(number, text, used=used or text.strip("-=_*# |+:") == "")
+        elif row:
+            tally.count(number, text, used=builder.add(row))
+        else:
+            tally.count(number, text, used=_read_line(number, text, table, builder))
+    for row in _by_step(sorted_later):
+        builder.add(row)
 
 
-def _rows(number: int, text: str, table: Table) -> Iterator[Row]:
-    stripped = text.strip()
-    row = record_row(number, stripped) or table.row(number, text)
-    if row:
-        yield row
-    elif table.takes_header(text):
-        yield Row(number)
+def _record(number: int, text: str, table: Table) -> Row | None:
+    """Return a line that is a whole record: JSON, or a row of the table that is being read."""
+    if text[:1] in "{ \t" and text.strip()[:1] == "{":
+        return record_row(number, text.strip())
+    return table.row(number, text)
+
+
+def _read_line(number: int, text: str, table: Table, builder: Builder) -> bool:
+    """Take what a line of text says; whether it says anything of use."""
+    text = text[:MAX_SCANNED]
+    shape = shape_of(text)
+    if shape.is_event and _read_event(number, text, builder):
+        return True
+    if shape.may_be_header and table.takes_header(text):
+        return False
+    return builder.add(shape.row(number, text)) or text.strip("-=_*# |+:") == ""
+
+
+def _read_event(number: int, text: str, builder: Builder) -> bool:
+    skip = skip_in(number, text, builder.order)
+    if skip:
+        builder.skip(skip)
+    elif says_lost(text):
+        builder.lost(number)
     else:
-        yield scan(number, text)
+        return False
+    return True
+
+
+def _by_step(rows: list[Row]) -> Iterator[Row]:
+    """Yield the rows of a table that holds one series after the other, run by run in the order of their steps."""
+    runs = {run: index for index, run in enumerate(dict.fromkeys(row.run for row in rows))}
+    keyed = [(runs[row.run], _step(row), index, row) for index, row in enumerate(rows)]
+    for _, _, _, row in sorted(keyed, key=lambda item: item[:3]):
+        yield row
+
+
+def _step(row: Row) -> float:
+    return next((pair.value for pair in row.pairs if pair.key.lower() in {"step", "epoch", "iteration"}), 0.0)

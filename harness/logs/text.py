@@ -33,6 +33,9 @@ ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-
 
 CONTROL = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]")
 
+DRAWN = str.maketrans("\u2502\u2503\u2551", "|||")
+"""The vertical lines of tables that are drawn."""
+
 OVERWRITES = re.compile(r"\r|\x08+")
 
 
@@ -88,6 +91,7 @@ def encoding_of(head: bytes, path: Path) -> str:
 def _states(number: int, line: str) -> Iterator[Line]:
     """Yield what a line showed one after the other; a bar overwrites itself."""
     line = ANSI.sub("", line) if "\x1b" in line else line
+    line = line if line.isascii() else line.translate(DRAWN)
     for state in OVERWRITES.split(line):
         if state and not state.isspace():
             yield Line(number, state[:MAX_LINE])

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.cli.logs import diagnose_files
 from harness.cli.main import main
 from tests.logs.asked import written
-from tests.logs.curves import falling
-from tests.logs.test_healthy import lines
+from tests.logs.curves import falling, lines
 
 HEALTHY = lines(falling(1, 60))
 LOST = lines([*falling(1, 20), math.nan, math.nan])
@@ -42,7 +42,8 @@ def test_healthy_log_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[s
     main(["diagnose", str(written(tmp_path, HEALTHY))])
     (line,) = capsys.readouterr().out.splitlines()
     assert "checked: loss_divergence" in line
-    assert "not checked: fp16_overflow" in line
+    assert "not checked: overfitting" in line
+    assert "fp16_overflow" in line
 
 
 def test_several_logs_are_merged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,7 +71,37 @@ def test_unusable_files_are_one_sentence(tmp_path: Path, capsys: pytest.CaptureF
         assert "accepted" in capsys.readouterr().err
 
 
-def test_findings_fit_a_screen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Many files with findings are told in fifty lines at most."""
-    main(["diagnose", *[str(written(tmp_path, LOST, f"{n}.log")) for n in range(12)]])
-    assert len(capsys.readouterr().out.splitlines()) <= 50
+def fitting(out: str) -> bool:
+    """Whether the words fit a screen."""
+    rows = out.splitlines()
+    return len(rows) <= 24 and max(len(row) for row in rows) <= 120
+
+
+def test_findings_fit_a_screen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Many files with findings, and a log that lacks everything, are told in 24 lines of 120 columns."""
+    monkeypatch.chdir(tmp_path)
+    main(["diagnose", *[written(tmp_path, LOST, f"{n}.log").name for n in range(30)]])
+    out = capsys.readouterr().out
+    assert fitting(out)
+    assert out.count("to confirm") == 1  # the same cause once more needs no advice again
+    assert "more finding(s)" in out
+    main(["diagnose", written(tmp_path, "epoch 1 loss 0.7\n" * 2, "short.log").name])
+    assert fitting(capsys.readouterr().out)
+
+
+def test_everything_is_told_when_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All findings with their advice, all that is missing, and the lines of no use."""
+    paths = [str(written(tmp_path, f"starting\n{LOST}", f"{n}.log")) for n in range(5)]
+    diagnose_files(paths, None, as_json=False, verbose=True)
+    out = capsys.readouterr().out
+    assert out.count("to confirm") == 5
+    assert "missing for underfitting" in out
+    assert "1 of 23 line(s) were of no use" in out
+
+
+def test_what_was_read_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Which column was taken for the loss: a reader sees when it is the wrong one."""
+    main(["diagnose", str(written(tmp_path, HEALTHY))])
+    assert "; read: 60 x loss;" in capsys.readouterr().out

@@ -82,3 +82,15 @@ def diverged(seed: int = 0, length: int = 60) -> Curve:
     ]
     curve.val, curve.accuracy = {}, {}
     return curve
+
+
+def lines(losses: list[float], more: str = "") -> str:
+    """Return a log with these losses."""
+    return "\n".join(f"step {i} loss {loss:.5f}{more}" for i, loss in enumerate(losses))
+
+
+def epochs(losses: list[float], vals: list[float], accuracies: list[float] | None = None) -> str:
+    """Return a log of epochs."""
+    scores = [f" val_acc={value:.4f}" for value in accuracies] if accuracies else [""] * len(losses)
+    rows = zip(losses, vals, scores, strict=True)
+    return "\n".join(f"epoch={i} loss={a:.5f} val_loss={b:.5f}{score}" for i, (a, b, score) in enumerate(rows))

@@ -12,9 +12,8 @@ from harness.errors import UsageError
 from harness.logs.columns import MAX_POINTS
 from harness.logs.read import read_log
 from tests.logs.asked import causes_of, diagnosis_of, log_of, written
-from tests.logs.curves import falling, healthy
+from tests.logs.curves import falling, healthy, lines
 from tests.logs.formats import EVERY
-from tests.logs.test_healthy import lines
 
 TEXT = lines([*falling(3, 30), math.nan, math.nan])
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.logs.asked import causes_of, diagnosis_of
-from tests.logs.curves import falling, steady
-from tests.logs.test_healthy import epochs, lines
+from tests.logs.curves import epochs, falling, lines, steady
 
 
 def zeros_for_nan(seed: int) -> str:
@@ -90,6 +89,53 @@ def slows_down(seed: int) -> str:
     )
 
 
+def turns_slowly(seed: int) -> str:
+    """Validation rises by 7 % over two thirds of the run while training halves."""
+    vals = [(1.0 + 1.3 * math.exp(-i / 4) + 0.07 * max(0, i - 15) / 30) for i in range(45)]
+    return epochs(
+        falling(seed, 45, 2.3, 0.5, 0.02), [v * w for v, w in zip(vals, steady(seed, 45, 1, 0.008), strict=True)]
+    )
+
+
+def gap_opens(seed: int) -> str:
+    """Validation stands while training goes on to less than half of it."""
+    vals = [(1.2 + 1.5 * math.exp(-i / 4)) * w for i, w in enumerate(steady(seed, 50, 1.0, 0.01))]
+    return epochs([(0.4 + 2.3 * math.exp(-i / 14)) * w for i, w in enumerate(steady(seed, 50, 1.0, 0.02))], vals)
+
+
+def explodes_at_the_end(seed: int) -> str:
+    """Six steps from normal to far above the start."""
+    return lines([*falling(seed, 30, 2.3, 1.1), 3.1e3, 8.8e4, 2.2e6, 9.1e7, 3.3e9])
+
+
+def climbs_for_long(seed: int) -> str:
+    """The loss climbs by half over the second half, and goes on."""
+    return lines([v * (1 + 0.7 * max(0, i - 100) / 100) for i, v in enumerate(falling(seed, 200, 6, 2, 0.01))])
+
+
+def computes_and_waits(seed: int) -> str:
+    """The wait and the computing are printed, and no step time."""
+    return "\n".join(
+        f"[{i:03d}] loss {v:.4f} | data time 0.6 s | compute time 0.2 s" for i, v in enumerate(falling(seed, 40))
+    )
+
+
+def waits_in_other_lines(seed: int) -> str:
+    """Each number has a line of its own."""
+    return "\n".join(
+        f"-- STEP: {i * 25}\n | > loss: {v:.4f}\n | > step_time: 1.2\n | > loader_time: 0.8"
+        for i, v in enumerate(falling(seed, 40))
+    )
+
+
+def slow_at_the_end(seed: int) -> str:
+    """The last fifth of the steps takes twice as long."""
+    times = [t * (2 if i >= 96 else 1) for i, t in enumerate(steady(seed, 120, 0.3))]
+    return "\n".join(
+        f"step {i} loss {v:.4f} time {t:.3f}s" for i, (v, t) in enumerate(zip(falling(seed, 120), times, strict=True))
+    )
+
+
 FAULTY: dict[Callable[[int], str], str] = {
     zeros_for_nan: "loss_nan",
     infinite: "loss_nan",
@@ -103,6 +149,13 @@ FAULTY: dict[Callable[[int], str], str] = {
     learns_little: "underfitting",
     waits_for_data: "input_pipeline",
     slows_down: "step_time_drift",
+    turns_slowly: "overfitting",
+    gap_opens: "overfitting",
+    explodes_at_the_end: "loss_divergence",
+    climbs_for_long: "loss_divergence",
+    computes_and_waits: "input_pipeline",
+    waits_in_other_lines: "input_pipeline",
+    slow_at_the_end: "step_time_drift",
 }
 
 
@@ -126,6 +179,71 @@ def test_one_evaluation_is_a_doubt(tmp_path: Path) -> None:
     found = diagnosis_of(tmp_path, "iter 0: val loss 1.7258\n" + lines([0.27, 0.28, 0.26, 0.29, 0.27, 0.28]))
     assert found.status == "not_enough_evidence"
     assert "1.726" in next(m.observation for m in found.missing if m.needed_for == "overfitting")
+
+
+@pytest.mark.parametrize(("lost", "first"), [("nan", "1.2"), ("inf", "1.2"), ("nan", "nan")])
+def test_gradients_that_are_lost_to_the_end(lost: str, first: str, tmp_path: Path) -> None:
+    """The loss is still printed as a number, and the gradients are none any more."""
+    text = "\n".join(
+        f"step {i} loss {v:.4f} grad_norm {lost if i > 30 else first}" for i, v in enumerate(falling(1, 40))
+    )
+    assert causes_of(tmp_path, text) == ["loss_nan"]
+
+
+def test_infinite_gradients_from_the_start_are_a_calibration(tmp_path: Path) -> None:
+    """A short log may end before the loss scale has settled."""
+    text = "\n".join(f"step {i} loss {v:.4f} grad_norm inf" for i, v in enumerate(falling(1, 12)))
+    assert causes_of(tmp_path, text) == ["healthy"]
+
+
+def test_stuck_without_gradients_says_so(tmp_path: Path) -> None:
+    """A norm of exactly 0 tells why nothing moves."""
+    text = "\n".join(
+        f"step {i} loss {math.log(50257) * w:.4f} grad_norm 0.0" for i, w in enumerate(steady(1, 40, 1, 0.001))
+    )
+    (finding,) = diagnosis_of(tmp_path, text).findings
+    assert "no gradient reaches" in finding.evidence[-1].threshold
+
+
+def test_a_slow_down_says_what_part_is_waiting(tmp_path: Path) -> None:
+    """Data time that grows with the step time names the input, in numbers."""
+    rows = [
+        f"iter {i} loss {v:.4f} time {0.5 + i / 100:.3f} data_time {0.01 + i / 100:.3f}"
+        for i, v in enumerate(falling(1, 50))
+    ]
+    findings = {finding.cause: finding for finding in diagnosis_of(tmp_path, "\n".join(rows)).findings}
+    assert "100% is waiting for data" in findings["step_time_drift"].summary
+
+
+def test_validation_that_turns_alone_is_a_doubt(tmp_path: Path) -> None:
+    """Training stands still while validation doubles: that is no memorising."""
+    vals = [1.0 + 0.05 * max(0, i - 8) for i in range(30)]
+    assert causes_of(tmp_path, epochs(steady(1, 30, 0.9, 0.01), vals)) == ["not_enough_evidence"]
+
+
+def test_a_negative_validation_loss_turns(tmp_path: Path) -> None:
+    """A Dice loss below zero: the rise counts as a share of what was learned."""
+    vals = [-0.66 + 0.58 * math.exp(-i / 10) + max(0, i - 40) * 0.0015 for i in range(120)]
+    (finding,) = diagnosis_of(tmp_path, epochs([-0.95 + 0.85 * math.exp(-i / 25) for i in range(120)], vals)).findings
+    assert (finding.cause, "%" in finding.summary) == ("overfitting", False)
+
+
+def test_a_loss_that_never_moves_is_a_doubt(tmp_path: Path) -> None:
+    """At the logarithm of no number of classes, nobody knows whether it could fall."""
+    found = diagnosis_of(tmp_path, lines(steady(1, 60, 1.9, 0.004)))
+    assert found.status == "not_enough_evidence"
+    assert "1.901 from step 0" in found.missing[0].observation
+
+
+def test_few_prints_of_many_steps_are_enough(tmp_path: Path) -> None:
+    """Ten prints over a thousand steps at ln(10) are stuck."""
+    text = "\n".join(f"step {100 * i} loss {math.log(10) * w:.4f}" for i, w in enumerate(steady(1, 11, 1.0, 0.001)))
+    assert causes_of(tmp_path, text) == ["loss_stuck"]
+
+
+def test_a_first_mean_of_nothing_is_no_loss(tmp_path: Path) -> None:
+    """A meter that is printed before the first step shows nan."""
+    assert causes_of(tmp_path, lines([math.nan, *falling(1, 40)])) == ["healthy"]
 
 
 def test_one_lost_loss_is_a_doubt(tmp_path: Path) -> None:

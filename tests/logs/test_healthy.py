@@ -9,22 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.logs import alarming
 from tests.logs.asked import causes_of, diagnosis_of
-from tests.logs.curves import falling, steady
+from tests.logs.curves import epochs, falling, lines, steady
 
 SEEDS = range(12)
-
-
-def lines(losses: list[float], more: str = "") -> str:
-    """Return a log with these losses."""
-    return "\n".join(f"step {i} loss {loss:.5f}{more}" for i, loss in enumerate(losses))
-
-
-def epochs(losses: list[float], vals: list[float], accuracies: list[float] | None = None) -> str:
-    """Return a log of epochs."""
-    scores = [f" val_acc={value:.4f}" for value in accuracies] if accuracies else [""] * len(losses)
-    rows = zip(losses, vals, scores, strict=True)
-    return "\n".join(f"epoch={i} loss={a:.5f} val_loss={b:.5f}{score}" for i, (a, b, score) in enumerate(rows))
 
 
 def noisy(seed: int) -> str:
@@ -64,35 +53,6 @@ def early_spikes(seed: int) -> str:
         losses[index] += 4
         losses[index + 1] += 2
     return lines(losses)
-
-
-def two_players(seed: int) -> str:
-    """A GAN: the generator's loss rises."""
-    draw = random.Random(seed)
-    return "\n".join(
-        f"[Epoch {i // 10}/20] [Batch {i % 10}/10] [D loss: {0.6 - i / 1000 + draw.gauss(0, 0.05):.4f}] [G loss: "
-        f"{1 + i / 50 + draw.gauss(0, 0.2):.4f}]"
-        for i in range(200)
-    )
-
-
-def reinforcement(seed: int) -> str:
-    """The value loss rises with the rewards."""
-    draw = random.Random(seed)
-    return "\n".join(
-        f"iter {i} policy_loss {draw.gauss(0, 0.02):.4f} value_loss {1 + i / 5 + draw.random():.3f} mean_reward "
-        f"{10 + i}"
-        for i in range(100)
-    )
-
-
-def rewards_and_loss(seed: int) -> str:
-    """A single loss that rises beside the rewards."""
-    draw = random.Random(seed)
-    return "\n".join(
-        f"episode: {i}, reward: {i * 2 + draw.gauss(0, 5):.1f}, loss: {0.1 + i / 20 + draw.random():.3f}"
-        for i in range(100)
-    )
 
 
 def contrastive(seed: int) -> str:
@@ -154,35 +114,6 @@ def still_improving(seed: int) -> str:
     return epochs(losses, [value * 1.01 for value in losses], scores)
 
 
-def uneven_steps(seed: int) -> str:
-    """A slow first step, evaluations in every 25th, accumulation in every fourth."""
-    times = [
-        t * (30 if i == 0 else 4 if i % 25 == 24 else 1.8 if i % 4 == 3 else 1)
-        for i, t in enumerate(steady(seed, 150, 0.4))
-    ]
-    waits = [w + 8 * (i == 0) for i, w in enumerate(steady(seed + 1, 150, 0.01, 0.5))]
-    rows = zip(falling(seed, 150), times, waits, strict=True)
-    return "\n".join(f"iter {i}: loss {a:.4f}, time: {b:.4f}s, data_time: {c:.4f}s" for i, (a, b, c) in enumerate(rows))
-
-
-def a_clock(seed: int) -> str:
-    """Seconds since the start, in a column that is called time."""
-    clock, rows = 0.0, ["epoch,time,loss,val_loss"]
-    for i, value in enumerate(falling(seed, 60)):
-        clock += 38.0 if i < 11 else 52.0
-        rows.append(f"{i + 1},{clock:.3f},{value},{value * 1.02}")
-    return "\n".join(rows)
-
-
-def longer_sequences(seed: int) -> str:
-    """Steps take three times as long, at the same tokens per second."""
-    grow = [1 + 2 * i / 100 for i in range(100)]
-    rows = zip(falling(seed, 100), grow, steady(seed, 100, 1.0), strict=True)
-    return "\n".join(
-        f"step {i} loss {a:.4f} step_time {b * c:.4f}s tokens/s {40000 / c:,.0f}" for i, (a, b, c) in enumerate(rows)
-    )
-
-
 def gradients_lost_at_first(seed: int) -> str:
     """The first steps under a loss scaler have no finite gradients."""
     return "\n".join(
@@ -220,10 +151,13 @@ def folds(seed: int) -> str:
 
 
 ALARMING: tuple[Callable[[int], str], ...] = (
-    noisy, warm_up_bump, cosine_restarts, harder_task, learning_rate_drops, early_spikes, two_players, reinforcement,
-    rewards_and_loss, contrastive, negative, fine_tuning, converged, excerpt, noisy_validation, slight_turn,
-    late_understanding, validation_below_training, still_improving, uneven_steps, a_clock, longer_sequences,
-    gradients_lost_at_first, bfloat16, sparse_cells, folds, never_evaluated,
+    noisy, warm_up_bump, cosine_restarts, harder_task, learning_rate_drops, early_spikes, alarming.two_players,
+    alarming.reinforcement, alarming.rewards_and_loss, contrastive, negative, fine_tuning, converged, excerpt,
+    noisy_validation, slight_turn, late_understanding, validation_below_training, still_improving,
+    alarming.uneven_steps, alarming.a_clock, alarming.longer_sequences, gradients_lost_at_first, bfloat16,
+    sparse_cells, folds, never_evaluated, alarming.workers_start_each_epoch, alarming.flat_at_a_logarithm,
+    alarming.near_zero, alarming.annealed, alarming.evaluated_before, alarming.settles_after_a_drop,
+    alarming.a_slow_interval,
 )  # fmt: skip
 
 

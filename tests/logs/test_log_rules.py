@@ -11,9 +11,8 @@ from harness.diagnose.finding import Category, Finding
 from harness.logs.base import LOG_RULES, LogRule
 from harness.logs.normal import LoggedRun
 from tests.logs.asked import diagnosis_of
-from tests.logs.curves import falling
+from tests.logs.curves import falling, lines
 from tests.logs.test_faults import FAULTY
-from tests.logs.test_healthy import lines
 from tests.logs.test_scaler import apex
 
 

@@ -7,7 +7,8 @@ import math
 import pytest
 
 from harness.logs.names import meaning_of
-from harness.logs.pairs import number_of, scan
+from harness.logs.pairs import number_of
+from harness.logs.shapes import scan
 
 NAMES = {
     "train_loss": ("loss", "train"),

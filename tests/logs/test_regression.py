@@ -10,8 +10,7 @@ from harness.diagnose.finding import Diagnosis
 from harness.logs.read import read_log
 from harness.logs.regression import regressions
 from tests.logs.asked import written
-from tests.logs.curves import falling
-from tests.logs.test_healthy import epochs, lines
+from tests.logs.curves import epochs, falling, lines
 
 
 def compared(folder: Path, suspect: str, reference: str) -> Diagnosis:

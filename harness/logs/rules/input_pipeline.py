@@ -18,19 +18,25 @@ SURE = 0.5
 OUTLIER_FROM = 8
 """Prints from which the longest wait is left out."""
 
+LEAST_AN_EPOCH = 3
+"""Prints an epoch from which the first of each is left out: workers start anew there, once an epoch and not once in
+every few steps, as it would seem from the prints."""
+
 
 def judge(run: LoggedRun) -> Verdict:
     """Compare the sum of the waits with the sum of the step times; the first print of a run is its warm-up."""
     pairs = _paired(run, "data_time_s", "step_time_s")
     if len(pairs) < LEAST:
         return None
-    now = _share(pairs[1:])
-    means = _paired(run, "data_time_s_mean", "step_time_s_mean")
-    late = _share(means[len(means) // 2 :]) if len(means) >= LEAST else 0.0
+    pairs = _without_starts(pairs)
+    now = _share(pairs)
+    means = _last_of_epochs(_paired(run, "data_time_s_mean", "step_time_s_mean"))
+    late = _share(means) if means else 0.0
+    now = late if means and len({point.epoch for point, _ in means}) > 1 else now
     share, what = (late, "means over the epoch") if late > now else (now, "sums over the log")
     if share < SHARE:
         return None
-    data, step = max(pairs[1:], key=lambda pair: pair[0].value)
+    data, step = max(pairs, key=lambda pair: pair[0].value)
     return Match(
         confidence=0.9 if share >= SURE else 0.65,
         summary=(
@@ -52,8 +58,34 @@ def judge(run: LoggedRun) -> Verdict:
 
 
 def _paired(run: LoggedRun, data: str, step: str) -> list[tuple[Point, Point]]:
-    steps = {point.order: point for point in run.get(step).finite}
-    return [(p, steps[p.order]) for p in run.get(data).finite if p.order in steps and steps[p.order].value > 0]
+    """Return the waits and the step times of the same rows; the wait and the computing make a step as well."""
+    waits = run.get(data).finite
+    if run.get(step).finite or step != "step_time_s":
+        steps = {point.order: point for point in run.get(step).finite}
+    else:
+        computed = {point.order: point for point in run.get("compute_time_s").finite}
+        both = [(p, computed[p.order]) for p in waits if p.order in computed]
+        steps = {p.order: c._replace(value=p.value + c.value) for p, c in both}
+    pairs = [(p, steps[p.order]) for p in waits if p.order in steps and steps[p.order].value > 0]
+    if pairs:
+        return pairs
+    by_step = {p[2:4]: p for p in steps.values() if p.step is not None}  # each has a line of its own
+    return [(p, by_step[p[2:4]]) for p in waits if p[2:4] in by_step]
+
+
+def _without_starts(pairs: list[tuple[Point, Point]]) -> list[tuple[Point, Point]]:
+    """Leave out the first print of the run, and of each epoch that has several."""
+    epochs = [point.epoch for point, _ in pairs]
+    if len(pairs) < LEAST_AN_EPOCH * len(set(epochs)) or any(epoch is not None and epoch % 1 for epoch in epochs):
+        return pairs[1:]
+    return [pair for n, pair in enumerate(pairs) if n and epochs[n] == epochs[n - 1]]
+
+
+def _last_of_epochs(means: list[tuple[Point, Point]]) -> list[tuple[Point, Point]]:
+    """Return the means over whole epochs; those of the first prints of an epoch are of a few steps."""
+    if len(means) < LEAST:
+        return []
+    return list({point.epoch: (point, step) for point, step in means}.values())
 
 
 def _share(pairs: list[tuple[Point, Point]]) -> float:

@@ -19,7 +19,7 @@ values first."""
 LEAST_SUDDEN = 5
 
 LEAST_GRADIENTS = 5
-"""Gradients that are nan at the end while the loss is finite: a loss scaler skips a few such steps, not all."""
+"""Gradients that are not finite at the end while the loss is finite: a loss scaler skips a few such steps, not all."""
 
 ACTION = (
     "Find the first tensor that is not finite (torch.autograd.set_detect_anomaly, or check the batch of that step), "
@@ -101,17 +101,22 @@ def _hidden(run: LoggedRun) -> Match | None:
 
 
 def _gradients(run: LoggedRun) -> Match | None:
+    """The gradients are lost to the end; while a loss scale is calibrated they are infinite at the start only."""
     gradients = run.get("grad_norm").points
-    lost = _trailing(gradients, lambda point: math.isnan(point.value))
-    if len(lost) < LEAST_GRADIENTS:
+    lost = _trailing(gradients, lambda point: not math.isfinite(point.value))
+    only_infinite = all(math.isinf(point.value) for point in lost)
+    if len(lost) < LEAST_GRADIENTS or (only_infinite and len(lost) == len(gradients)):
         return None
     return Match(
         confidence=0.6,
         summary=(
-            f"grad_norm is nan in all {len(lost)} prints from {where(lost[0])} on: the steps after it learn nothing."
+            f"grad_norm is {lost[0].value} at {where(lost[0])} and not finite in all {len(lost)} prints from there on: "
+            "the steps after it learn nothing, or are skipped."
         ),
-        evidence=[evidence_at(run, "grad_norm", lost[0], "", f"nan in the last >= {LEAST_GRADIENTS} prints")],
-        confirm="Print which parameter's gradient is nan first.",
+        evidence=[
+            evidence_at(run, "grad_norm", lost[0], "", f"not a finite number in the last >= {LEAST_GRADIENTS} prints")
+        ],
+        confirm="Print which parameter's gradient is not finite first.",
         action=ACTION,
     )
 
@@ -119,7 +124,7 @@ def _gradients(run: LoggedRun) -> Match | None:
 def _only_once(run: LoggedRun) -> Doubt | None:
     """Some losses were lost and numbers came back: a bad batch, or a step that a scaler skipped."""
     loss = run.get("loss")
-    lost = [point for point in loss.points if not math.isfinite(point.value)]
+    lost = [point for point in loss.points[1:] if not math.isfinite(point.value)]  # the first is a mean of nothing yet
     if not lost:
         return None
     first = where(lost[0])

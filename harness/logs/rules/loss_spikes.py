@@ -10,7 +10,7 @@ from harness.logs.base import LogRule, Verdict, evidence_at
 from harness.logs.curves import MAD_TO_SIGMA, smoothed, width_of
 from harness.logs.normal import LoggedRun, Point, where
 
-LEAST = 50
+LEAST = 30
 """Losses; spikes are rare by definition."""
 
 SETTLED = 0.2
@@ -21,6 +21,9 @@ NOISES = 10.0
 
 RATIO = 1.5
 """Spike over its surroundings."""
+
+JUMP = 0.1
+"""Height of a spike, as a share of the first loss: near zero a loss jumps by large ratios, and nothing is lost."""
 
 LEAST_SPIKES = 3
 
@@ -35,7 +38,9 @@ def judge(run: LoggedRun) -> Verdict:
     above = [a - b for a, b in zip(logs, around, strict=True)]
     bound = max(NOISES * MAD_TO_SIGMA * median(abs(value) for value in above), math.log(RATIO))
     first = int(SETTLED * len(points))
-    hits = [i for i in range(first, len(points) - 2) if above[i] > bound]
+    least = JUMP * median(point.value for point in points[:5])
+    high = [point.value - math.exp(level) >= least for point, level in zip(points, around, strict=True)]
+    hits = [i for i in range(first, len(points) - 2) if above[i] > bound and high[i]]
     spikes = [i for n, i in enumerate(hits) if n == 0 or i - hits[n - 1] > 2]
     if len(spikes) < LEAST_SPIKES:
         return None
@@ -46,7 +51,11 @@ def judge(run: LoggedRun) -> Verdict:
             f"The loss jumps up and returns {len(spikes)} times after the start; the largest is {worst.value:.4g} "
             f"({where(worst)})."
         ),
-        evidence=[evidence_at(run, "loss", worst, "", f">= {math.exp(bound):.3g} x the losses around it")],
+        evidence=[
+            evidence_at(
+                run, "loss", worst, "", f">= {math.exp(bound):.3g} x the losses around it, and by {least:.2g} above"
+            )
+        ],
         confirm="Print the gradient norm, and which batch it was, at the steps of the jumps.",
         action=(
             "Clip the gradient norm; if the jumps follow certain data, look at it; a lower Adam beta2 (0.95) helps too."

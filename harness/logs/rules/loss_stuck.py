@@ -20,6 +20,10 @@ LEAST = 20
 LEAST_EPOCHS = 8
 """Losses that are one an epoch."""
 
+LEAST_FEW = 8
+LEAST_STEPS = 500
+"""Losses and steps that are enough where prints are rare: an epoch has hundreds of steps."""
+
 FLAT = 0.01
 """Change from the first third to the last, as a share of the loss."""
 
@@ -32,11 +36,34 @@ SAME = 1e-3
 ONE_NUMBER = 0.6
 """Share of the losses that are one and the same number at the end of a run that moved at first: dead outputs."""
 
-CLASSES = (*range(2, 21), 100, 101, 200, 365, 1000, 30522, 32000, 32128, 50257, 50304, 65536, 128256, 151936)
+CLASSES = (
+    *range(2, 21),
+    27,
+    62,
+    65,
+    100,
+    101,
+    200,
+    365,
+    1000,
+    30522,
+    32000,
+    32128,
+    50257,
+    50304,
+    65536,
+    128256,
+    151936,
+)
 """Numbers of classes that are common, and vocabularies; between 20 and these, every loss would match one."""
 
 NEAR = 0.01
-"""Relative distance from ln(classes) up to 20 classes; a third of it above, where they lie closer."""
+"""Relative distance from ln(classes) up to 10 classes; a third of it above, where they lie closer: a fine-tuning that
+begins where it ends would else meet one of them every second time."""
+
+UNMOVED = 0.03
+"""Spread, as a share, below which a loss at no known level that does not move from the start is a doubt; fine-tunings
+scatter by 5 % and more."""
 
 BATCHES = tuple(2**power for power in range(5, 17))
 """A contrastive loss begins at ln(batch), and may stay near it."""
@@ -65,8 +92,10 @@ def judge(run: LoggedRun) -> Verdict:
 def _named(run: LoggedRun, points: list[Point], level: float, spread: float) -> Verdict:
     classes, chance = _classes(level), _at_chance(run, level)
     chance = None if chance is False and spread <= SAME * level else chance
-    if chance is False or not (classes or spread <= SAME * level):
+    if chance is False:
         return None
+    if not classes and spread > SAME * level:
+        return _unmoved(points, level) if spread <= UNMOVED * level and not run.traits & {"contrastive"} else None
     batch = _near(level, BATCHES, NEAR / 2)
     if batch and classes and abs(level - math.log(classes)) < abs(level - math.log(batch)):
         batch = None
@@ -102,6 +131,17 @@ def _named(run: LoggedRun, points: list[Point], level: float, spread: float) -> 
     )
 
 
+def _unmoved(points: list[Point], level: float) -> Doubt | None:
+    batch = _near(level, BATCHES, NEAR)
+    if batch or len(points) < 2 * LEAST:
+        return None
+    return Doubt(
+        f"whether the loss can fall: it is {level:.4g} from {where(points[0])} to {where(points[-1])}, which is the "
+        "logarithm of no common number of classes",
+        "log a validation metric with the loss, and train on one batch only: its loss must fall",
+    )
+
+
 def _without_start(values: list[float], points: list[Point]) -> tuple[list[float], list[Point]]:
     """Leave out the start of a loss that then is one and the same number, at ln(classes), for most of the run."""
     same = 0
@@ -125,7 +165,7 @@ def _from_start(points: list[Point]) -> bool:
 
 
 def _classes(level: float) -> int | None:
-    return _near(level, CLASSES[:19], NEAR) or _near(level, CLASSES[19:], NEAR / 3)
+    return _near(level, CLASSES[:9], NEAR) or _near(level, CLASSES[9:], NEAR / 3)
 
 
 def _near(level: float, counts: tuple[int, ...], share: float) -> int | None:
@@ -145,6 +185,10 @@ def _at_chance(run: LoggedRun, level: float) -> bool | None:
 
 
 def _metric_evidence(run: LoggedRun) -> list[Evidence]:
+    """Return what tells more of the reason: gradients of exactly 0, and an accuracy at chance."""
+    norms = run.get("grad_norm").finite
+    if len(norms) >= LEAST and all(point.value == 0 for point in norms):
+        return [evidence_at(run, "grad_norm", norms[0], "", "0 in every print: no gradient reaches the parameters")]
     for name in ("train_metric", "val_metric"):
         series = run.get(name)
         if series.finite and "acc" in series.key.lower():
@@ -166,7 +210,9 @@ def can_judge(run: LoggedRun) -> bool:
     points = run.get("loss").finite
     epochs = {point.epoch for point in points}
     by_epoch = len(epochs) >= LEAST_EPOCHS and len(epochs) >= 0.9 * len(points)
-    return (len(points) >= LEAST or by_epoch) and not run.traits & {"rivals", "rl"}
+    steps = [point.step for point in points if point.step is not None]
+    long = len(steps) >= LEAST_FEW and steps[-1] - steps[0] >= LEAST_STEPS
+    return (len(points) >= LEAST or by_epoch or long) and not run.traits & {"rivals", "rl"}
 
 
 RULE = LogRule(

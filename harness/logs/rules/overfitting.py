@@ -6,38 +6,57 @@ validation turns over several evaluations while the training loss still falls, o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from statistics import median
 
 from harness.diagnose.base import Match
 from harness.logs.base import Doubt, LogRule, Verdict, evidence_at, evidence_of
-from harness.logs.curves import noise, smoothed
+from harness.logs.curves import scatter, smoothed, thirds
 from harness.logs.normal import LoggedRun, Point, Series, where
+from harness.logs.rules._validation import (
+    NOISES,
+    SLOW,
+    STALLED,
+    WORSE,
+    Turn,
+    improves,
+    loss_around,
+    loss_at_end,
+    loss_near,
+    metric_moves,
+    slow_turn_of,
+    turn_of,
+)
 
 LEAST = 4
 """Evaluations; a turn needs one before it and two after."""
 
-WORSE = 0.1
-"""Rise of the validation loss above its best: early stopping costs about 2 %, 10 % is beyond the usual wobble."""
-
-NOISES = 3.0
-"""Noises of the validation curve that the rise must exceed."""
 
 FALLS = 0.05
 """Fall of the training loss meanwhile, as a share of it."""
 
-GAP = 1.0
-"""Validation loss above training loss, as a share of the training loss, that is a large gap."""
+GAP = 0.5
+"""Validation loss above training loss, as a share of the training loss, that is a large gap: with dropout or
+augmentation the two lie within a fifth of each other."""
+
+GREW = 1.5
+"""Gap at the end over the gap when validation stalled; a gap that was there from the start is another thing."""
 
 LEAST_GAP = 0.2
 """The same as a number: losses near 0 differ by large shares."""
 
-STALLED = 0.02
-"""Distance from its best, as a share, within which the validation loss has stalled."""
 
-STALLS_BY = 0.35
+SLOW_FALLS = 0.2
+
+SLOW_GAP = 0.3
+"""Validation loss above training loss at the end of a slow turn, as a share of the training loss."""
+
+
+STALLS_BY = 0.6
 """Share of the evaluations by which it must have stalled: after the last drop of a learning rate training improves
 alone for up to a third of a run, and that is healthy."""
+
+STALL_FALLS = 0.3
+"""Fall of the training loss since then, as a share of it."""
 
 ONE_EVALUATION = 0.5
 """Gap as a share of the training loss at which a single evaluation is a doubt."""
@@ -48,17 +67,6 @@ ACTION = (
 )
 
 
-@dataclass(frozen=True)
-class Turn:
-    """The validation curve around its best."""
-
-    best: Point
-    last: Point
-    level: float
-    """Of the smoothed curve."""
-    end: float
-
-
 def judge(run: LoggedRun) -> Verdict:
     """Ask for a turn of the validation loss, then for a gap that grows, then of the metric."""
     if run.traits & {"rivals", "rl"}:
@@ -66,74 +74,56 @@ def judge(run: LoggedRun) -> Verdict:
     val = run.get("val_loss").finite
     if len(val) < LEAST:
         return _few(run, val) if val else _by_metric(run)
-    turn = _turn(val)
+    turn = turn_of(val)
     if turn:
-        return _turned(run, turn)
-    return _stalled(run, val) or None
+        return _turned(run, turn, FALLS)
+    slow = slow_turn_of(val)
+    found = _turned(run, slow, SLOW_FALLS) if slow and _has_gap(run, slow) else None
+    return found or _stalled(run, val)
 
 
-def _turn(val: list[Point]) -> Turn | None:
-    """Return the turn when the end lies clearly above the best, for two evaluations at least."""
-    values = [point.value for point in val]
-    curve = smoothed(values, max(3, len(values) // 10)) if len(values) >= 8 else values
-    index = min(range(len(curve)), key=curve.__getitem__)
-    after = values[index + 1 :]
-    if len(after) < 2 or curve[index] <= 0:
-        return None
-    level, end = curve[index], median(values[-max(2, min(5, len(after) // 2)) :])
-    spread = noise(values) if len(values) >= 8 else 0.0
-    bound = level + max(WORSE * level, NOISES * spread)
-    late = after[len(after) // 2 :]
-    if end < bound or min(late) < level + WORSE / 2 * level or _coming_back(after, level):
-        return None
-    best = min(val[max(0, index - 1) : index + 2], key=lambda point: point.value)
-    return Turn(best, val[-1], level, end)
+def _has_gap(run: LoggedRun, turn: Turn) -> bool:
+    after = loss_at_end(run)
+    return after is not None and turn.end - after >= SLOW_GAP * abs(after)
 
 
-def _coming_back(after: list[float], level: float) -> bool:
-    """Whether the validation loss is falling again: a bump of a high learning rate, not a turn."""
-    peak = max(after)
-    return len(after) >= 4 and median(after[-2:]) - level < 0.5 * (peak - level)
-
-
-def _turned(run: LoggedRun, turn: Turn) -> Verdict:
-    before, after = _loss_around(run, turn.best), _loss_at_end(run)
+def _turned(run: LoggedRun, turn: Turn, falls: float) -> Verdict:
+    before, after = loss_around(run, turn.best), loss_at_end(run)
     if before is None or after is None:
         return Doubt(
             "the training loss around the best validation loss", "log the training loss beside the validation loss"
         )
-    if after > before * (1 - FALLS):
-        return None
+    if after > before - falls * abs(before):
+        return _alone(turn, before, after) if falls == FALLS else None
     better = _still_better(run, turn)
+    share = f", {turn.end / turn.level - 1:+.0%}," if turn.level > 0 else f", by {turn.end - turn.level:.3g},"
+    rise = WORSE if falls == FALLS else SLOW
     return Match(
-        confidence=0.6 if better else 0.9,
+        confidence=0.6 if better else 0.9 if falls == FALLS else 0.7,
         summary=(
             f"Validation loss is best with {turn.best.value:.4g} ({where(turn.best)}) and rises to about "
-            f"{turn.end:.4g} "
-            f"({where(turn.last)}), {turn.end / turn.level - 1:+.0%}, while training loss falls from "
-            f"{before:.4g} to {after:.4g}"
+            f"{turn.end:.4g} ({where(turn.last)}){share} while training loss falls from {before:.4g} to {after:.4g}"
             + (f"; {better} still improves, so the model is mostly too sure of itself." if better else ".")
         ),
         evidence=[
-            evidence_at(run, "last_val_loss", turn.last, "", f">= {1 + WORSE:g} x the best"),
+            evidence_at(run, "last_val_loss", turn.last, "", f"{rise:.0%} or more above the best"),
             evidence_at(run, "best_val_loss", turn.best, "", "told for context"),
-            evidence_of(run, "train_loss", after, f"<= {1 - FALLS:g} x {before:.4g}", turn.last.line),
+            evidence_of(run, "train_loss", after, f"{falls:.0%} or more below {before:.4g}", turn.last.line),
         ],
         confirm=CONFIRM,
         action=ACTION,
     )
 
 
-def _loss_around(run: LoggedRun, point: Point) -> float | None:
-    losses = [p for p in run.get("loss").finite if p.order <= point.order][-5:]
-    losses = losses if len(run.get("loss").finite) > 3 * len(run.get("val_loss").finite) else losses[-1:]
-    return median(p.value for p in losses) if losses else None
-
-
-def _loss_at_end(run: LoggedRun) -> float | None:
-    many = len(run.get("loss").finite) > 3 * len(run.get("val_loss").finite)
-    values = run.get("loss").values[-5 if many else -2 :]
-    return median(values) if values else None
+def _alone(turn: Turn, before: float, after: float) -> Doubt | None:
+    """Validation gets worse and training does not improve: no memorising; what else it is, the log does not tell."""
+    if after > before + FALLS * abs(before):
+        return None  # both get worse: that is a divergence, or none
+    return Doubt(
+        f"why validation loss rises from {turn.best.value:.4g} ({where(turn.best)}) to about {turn.end:.4g} while "
+        f"training loss stands at {after:.4g}",
+        "evaluate on a part of the training data too: worse there as well points to the evaluation, not to the fit",
+    )
 
 
 def _still_better(run: LoggedRun, turn: Turn) -> str:
@@ -151,28 +141,26 @@ def _stalled(run: LoggedRun, val: list[Point]) -> Match | None:
     """A large gap that grew, while validation has long stood still and training improved much."""
     if len(val) < 2 * LEAST or len(run.get("loss").finite) < 2 * LEAST:
         return None
-    curve = smoothed([point.value for point in val], 3)
-    best, sigma = min(curve), noise([point.value for point in val])
-    stall = next(index for index, value in enumerate(curve) if value <= best + max(STALLED * abs(best), 1.5 * sigma))
+    values = [point.value for point in val]
+    curve, sigma = smoothed(values, 3), scatter(values[len(values) // 3 :])
+    best = min(curve)
+    near = best + min(max(STALLED * abs(best), 1.5 * sigma), 2 * STALLED * abs(best))
+    stall = next(index for index, value in enumerate(curve) if value <= near)
     middle, end = val[stall], median(curve[-3:])
-    before, after = _loss_around(run, middle), _loss_at_end(run)
-    if (
-        stall > STALLS_BY * len(val)
-        or before is None
-        or after is None
-        or after <= 0
-        or _metric_moves(run, stall / len(val))
-    ):
+    before, after = loss_around(run, middle), loss_at_end(run)
+    if stall > STALLS_BY * len(val) or before is None or after is None or after <= 0:
         return None
-    gap, early, then = end - after, curve[0] - (_loss_around(run, val[0]) or curve[0]), curve[stall]
-    if gap < max(GAP * after, LEAST_GAP) or after > 0.5 * before or gap < 2 * early:
+    if improves(values[stall:], sigma) or metric_moves(run, stall / len(val)) or _in_one_step(run, middle):
+        return None
+    gap, early = end - after, max(curve[stall] - before, 0.0)
+    if gap < max(GAP * after, LEAST_GAP) or after > (1 - STALL_FALLS) * before or gap < GREW * early:
         return None
     return Match(
         confidence=0.7,
         summary=(
-            f"Training loss falls to {after:.4g} while validation loss stands at {end:.4g} ({where(val[-1])}; "
-            f"{then:.4g} at "
-            f"{where(middle)}): the gap of {gap:.3g} has grown over {len(val)} evaluations."
+            f"Training loss falls from {before:.4g} ({where(middle)}) to {after:.4g} while validation loss stands: "
+            f"{curve[stall]:.4g} then, {end:.4g} at the end ({where(val[-1])}). The gap has grown from {early:.3g} to "
+            f"{gap:.3g}: what is still learned does not generalise."
         ),
         evidence=[
             evidence_of(run, "train_val_gap", gap, f">= {GAP:g} x the training loss", val[-1].line),
@@ -183,26 +171,21 @@ def _stalled(run: LoggedRun, val: list[Point]) -> Match | None:
     )
 
 
-def _metric_moves(run: LoggedRun, share: float) -> bool:
-    """Whether the validation metric went on improving after this share of the run."""
-    metric = run.get("val_metric")
-    values = [value if metric.more_is_better else -value for value in metric.values]
-    if len(values) < LEAST:
-        return False
-    curve = smoothed(values, 3)
-    then = max(curve[: max(1, int(share * len(curve)) + 1)])
-    return median(curve[-3:]) > then + STALLED * abs(then)
+def _in_one_step(run: LoggedRun, since: Point) -> bool:
+    """Whether training fell at once and then stood: a drop of the learning rate, after which both have settled."""
+    losses = [point.value for point in run.get("loss").finite if point.order > since.order]
+    first, middle, last = (median(part or [0.0]) for part in thirds(losses))
+    return middle > first * (1 - FALLS) or last > middle * (1 - FALLS)
 
 
 def _few(run: LoggedRun, val: list[Point]) -> Doubt | None:
     """A large gap in too few evaluations."""
-    after = _loss_at_end(run)
-    if after is None or val[-1].value - after < max(ONE_EVALUATION * abs(after), LEAST_GAP):
+    near = loss_near(run, val[-1])
+    if near is None or val[-1].value - near < max(ONE_EVALUATION * abs(near), LEAST_GAP):
         return None
     return Doubt(
         f"a trend of the validation loss: {len(val)} evaluation(s), {val[-1].value:.4g} ({where(val[-1])}) "
-        "against a training "
-        f"loss of {after:.4g}",
+        f"against a training loss of {near:.4g} around it",
         f"log at least {LEAST} evaluations over the run",
     )
 
@@ -214,7 +197,7 @@ def _by_metric(run: LoggedRun) -> Verdict:
         return None
     curve = smoothed(val.values, 3)
     index = max(range(len(curve)), key=curve.__getitem__)
-    drop, sigma = curve[index] - median(val.values[-3:]), noise(val.values)
+    drop, sigma = curve[index] - median(val.values[-3:]), scatter(val.values)
     grew = median(train.values[-3:]) - median(_until(train, val.finite[index].order))
     if index > len(curve) - 4 or drop < max(WORSE * abs(curve[index]), NOISES * sigma) or grew <= 0:
         return None

@@ -110,6 +110,9 @@ class Run:
 
     @property
     def _missing(self) -> list[int]:
+        if self.start.get("watched"):
+            # A process of somebody else's command: what becomes of the others is no part of this run.
+            return []
         claimed = self.start.get("world_size")
         world_size = claimed if isinstance(claimed, int) and 1 <= claimed <= MAX_RANKS else 1
         return sorted({*range(world_size), *self.exits} - {rank.rank for rank in self.ranks})

@@ -35,9 +35,10 @@ def run(words: list[str]) -> int:
     parser.add_argument("--verbose", action="store_true", help="tell everything, and where each number was read")
     add_known(parser, "they do not count")
     args = parser.read(words)
-    if are_files(args.run):
-        return EXIT_CODES[diagnose_files(args.run, args.reference, as_json=args.json).status]
     known = known_findings(args.known)
+    if are_files(args.run):
+        result = diagnose_files(args.run, args.reference, known, json=args.json, verbose=args.verbose)
+        return EXIT_CODES[result.status]
     declared = [known_part(name, "--declared") for name in args.declared.split(",")]
     runs = watched_runs(Path(args.run[0])) if is_watched(Path(args.run[0])) else [readable_run(args.run[0])]
     if args.reference:

@@ -11,6 +11,7 @@ from harness.diagnose.diagnosis import UNKNOWN
 from harness.diagnose.known import Known, read_known
 from harness.errors import UsageError
 from harness.logs.base import LOG_RULES
+from harness.logs.regression import WORSE_THAN
 from harness.registry import did_you_mean
 from harness.runs import Run, read_run
 from harness.watch.records import PROCESSES, trained
@@ -34,7 +35,7 @@ def add_known(parser: Flags, effect: str) -> None:
 
 def known_findings(path: str | None) -> list[Known]:
     """Return the findings that somebody judged harmless."""
-    return read_known(Path(path), [*RULES.names(), *LOG_RULES.names(), UNKNOWN]) if path else []
+    return read_known(Path(path), [*RULES.names(), *LOG_RULES.names(), UNKNOWN, WORSE_THAN]) if path else []
 
 
 def readable_run(folder: str) -> Run:

@@ -14,9 +14,12 @@ from harness.errors import UsageError
 from harness.runs import Run
 from harness.watch import command
 from harness.watch.diagnosis import diagnose_processes
-from harness.watch.records import PROCESSES, notes, trained
+from harness.watch.records import PROCESSES, notes, silent_ranks, trained, write_ended
 
-NOTHING = "no process started a backward pass of torch: nothing was observed (python -I, -E and -S keep us out)"
+NOTHING = (
+    "no backward pass of torch was seen in any process; gradients of torch.func are not observed, "
+    "and python -I, -E or -S keeps the observers out"
+)
 
 LEVELS = ("default", "full")
 
@@ -42,6 +45,7 @@ def run(words: list[str]) -> int:
     known = known_findings(args.known)
     out = Path(args.out or f"runs/{datetime.now(UTC):%Y%m%d-%H%M%S}-watch-{os.getpid()}").resolve()
     code = command.run(wanted, _prepared(out), args.level)
+    write_ended(out, code)
     runs = trained(out)
     result = diagnose_processes(runs, known)
     (out / "diagnosis.json").write_text(as_json(result) + "\n", encoding="utf-8")
@@ -71,8 +75,11 @@ def _prepared(out: Path) -> Path:
 
 
 def _seen(runs: list[Run], reasons: list[str]) -> list[str]:
-    """Say which processes could not be observed, or ended early."""
+    """Say which processes could not be observed, or ended early, and which ranks did not train."""
     lines = [f"a process could not be observed: {reason}" for reason in reasons]
     if not runs and not reasons:
         lines.append(NOTHING)
-    return lines + [f"{run.folder.name} {run.state}: {run.message}" for run in runs if run.state != "completed"]
+    lines += [f"{run.folder.name} did not end well: {run.message}" for run in runs if run.state != "completed"]
+    lines += [f"{run.folder.name}: {note}" for run in runs for note in run.summary.get("observer_notes") or ()]
+    silent = silent_ranks(runs)
+    return lines + ([f"no training was seen in rank {', '.join(map(str, silent))}"] if silent else [])

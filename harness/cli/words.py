@@ -18,9 +18,11 @@ EXIT_CODES = {"healthy": 0, "diagnosed": 1, "not_enough_evidence": 3, "inconclus
 WIDTH = 110
 """Characters in a line."""
 
-MAX_FINDINGS = 2
+SCREEN = 24
+"""Lines that are told at most; ``--verbose`` tells everything."""
+
 MAX_MISSING = 3
-"""What is told in full at most: one screen, 24 lines. ``--verbose`` tells everything."""
+"""Causes for which it is told what is missing."""
 
 
 def as_json(result: Diagnosis) -> str:
@@ -28,9 +30,12 @@ def as_json(result: Diagnosis) -> str:
     return msgspec.json.format(msgspec.json.encode(standard(msgspec.to_builtins(result))), indent=2).decode()
 
 
-def as_words(result: Diagnosis, *, verbose: bool = False) -> list[str]:
-    """Return the lines that a person reads; ``verbose`` leaves out nothing and says where each number was read."""
-    lines = _all_of(result) if verbose else list(_screen_of(result))
+def as_words(result: Diagnosis, *, verbose: bool = False, read: str = "") -> list[str]:
+    """Return the lines that a person reads; ``verbose`` leaves out nothing and says where each number was read.
+
+    ``read`` is what the numbers were taken from, where a reader may doubt it.
+    """
+    lines = list(_all_of(result, read) if verbose else _screen_of(result, read))
     known = [f"known, judged harmless: {_headline(finding)}" for finding in result.known]
     return [*lines, *known]
 
@@ -41,42 +46,64 @@ def no_longer_found(known: Collection[Known], result: Diagnosis) -> list[str]:
     return [f"known but not found: {entry}" for entry in gone]
 
 
-def _screen_of(result: Diagnosis) -> Iterator[str]:
+def _screen_of(result: Diagnosis, read: str) -> Iterator[str]:
     if result.status == "healthy":
-        yield _healthy(result)
+        yield _healthy(result, read)
         return
-    yield f"status: {result.status.replace('_', ' ')}"
-    for finding in result.findings[:MAX_FINDINGS]:
-        yield _headline(finding)
-        yield from _part("seen", finding.summary)
-        yield from _part("numbers", "; ".join(map(_number, finding.evidence)))
-        yield from _part("confirm", finding.confirm)
-        yield from _part("to do", finding.action)
-    for finding in result.findings[MAX_FINDINGS:]:
-        yield f"also {_headline(finding)}"
-    if not result.findings:
-        every = _by_cause(result.missing)
-        yield from (line for cause in list(every)[:MAX_MISSING] for line in _needed(cause, every[cause]))
-        if len(every) > MAX_MISSING:
-            yield from _part("", f"and for {', '.join(list(every)[MAX_MISSING:])}")
+    yield f"status: {result.status.replace('_', ' ')}" + (f"; {read}" if read else "")
+    if result.findings:
+        yield from _findings_of(result.findings, SCREEN - 2 - len(result.known))
+        return
+    every = _by_cause(result.missing)
+    yield from (line for cause in list(every)[:MAX_MISSING] for line in _needed(cause, every[cause]))
+    if len(every) > MAX_MISSING:
+        yield from _part("", f"and for {', '.join(list(every)[MAX_MISSING:])}")
 
 
-def _healthy(result: Diagnosis) -> str:
+def _findings_of(findings: list[Finding], room: int) -> Iterator[str]:
+    """Yield findings in full while there is room, a cause that was told before by its place alone."""
+    causes: set[str] = set()
+    for told, finding in enumerate(findings):
+        block = [f"also {_headline(finding)}"] if finding.cause in causes else list(_told(finding))
+        if told and len(block) > room:
+            names = ", ".join(sorted({left.cause for left in findings[told:]}))
+            yield f"and {len(findings) - told} more: {names}; --verbose lists all"
+            return
+        yield from block
+        room -= len(block)
+        causes.add(finding.cause)
+
+
+def _told(finding: Finding) -> Iterator[str]:
+    yield _headline(finding)
+    yield from _part("seen", finding.summary)
+    yield from _part("numbers", "; ".join(map(_number, finding.evidence)))
+    yield from _part("confirm", finding.confirm)
+    yield from _part("to do", finding.action)
+
+
+def _healthy(result: Diagnosis, read: str) -> str:
     """Return the one line that says what was checked and what could not be."""
-    unknown = ", ".join(dict.fromkeys(missing.needed_for for missing in result.missing))
-    checked = f"{len(result.checked)} causes" if len(result.checked) > 1 else "one cause"
-    tail = f"; not checked: {unknown}" if unknown else ""
-    return f"status: healthy; checked: {checked}{tail}"
+    needs = {cause: missing[0].observation for cause, missing in _by_cause(result.missing).items()}
+    unknown = ", ".join(f"{cause} (needs {need})" for cause, need in needs.items())
+    parts = [
+        "status: healthy",
+        f"checked: {', '.join(result.checked)}" if result.checked else "nothing was checked",
+        *([read] if read else []),
+        *([f"not checked: {unknown}"] if unknown else []),
+    ]
+    return "; ".join(parts)
 
 
-def _all_of(result: Diagnosis) -> list[str]:
-    lines = [f"status: {result.status.replace('_', ' ')}"]
+def _all_of(result: Diagnosis, read: str) -> Iterator[str]:
+    yield f"status: {result.status.replace('_', ' ')}" + (f"; {read}" if read else "")
     for finding in result.findings:
-        lines += ["", _headline(finding), *_part("seen", finding.summary)]
-        lines += [line for entry in finding.evidence for line in _measured(entry)]
-        lines += [*_part("confirm", finding.confirm), *_part("to do", finding.action), ""]
-    lines += [line for cause, missing in _by_cause(result.missing).items() for line in _needed(cause, missing)]
-    return lines + list(_part("checked", ", ".join(result.checked) or "nothing"))
+        yield from ("", _headline(finding), *_part("seen", finding.summary))
+        yield from (line for entry in finding.evidence for line in _measured(entry))
+        yield from (*_part("confirm", finding.confirm), *_part("to do", finding.action), "")
+    for cause, missing in _by_cause(result.missing).items():
+        yield from _needed(cause, missing)
+    yield from _part("checked", ", ".join(result.checked) or "nothing")
 
 
 def _headline(finding: Finding) -> str:

@@ -34,10 +34,12 @@ class Rule:
     """Observations without which the rule cannot tell."""
     optional: bool = False
     """Whether missing evidence leaves a run healthy: nothing else makes the cause likely."""
+    partial: bool = False
+    """Whether ``judge`` is asked although something needed is missing: it finds some forms of the cause without it."""
     judge: Callable[[Observations], Match | None]
     """Called when the cause is possible and everything needed is there."""
-    site: str = ""
-    """The observation that names the line where the fault is, in a script that was watched."""
+    sites: tuple[str, ...] = ()
+    """Observations that name the line where the fault is, in a script that was watched; the first one that is known."""
 
 
 RULES: Registry[Rule] = Registry("rule", "harness.diagnose.rules", "RULE")

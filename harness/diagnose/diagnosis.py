@@ -75,11 +75,11 @@ def _judge(name: str, rule: Rule, observations: Observations) -> Finding | list[
     if not unknown and not rule.applies(observations):
         return None
     absent = unknown or [need for need in rule.needs if not observations.has(need)]
-    if absent:
-        return [Missing(observation=n, needed_for=name, command=observations.command_for(n)) for n in absent]
-    match = rule.judge(observations)
-    place = observations.place(rule.site)
-    return Finding(category=rule.category, cause=name, place=place, **vars(match)) if match else None
+    match = rule.judge(observations) if not absent or rule.partial else None
+    if match:
+        place = observations.place(*rule.sites)
+        return Finding(category=rule.category, cause=name, place=place, **vars(match))
+    return [Missing(observation=n, needed_for=name, command=observations.command_for(n)) for n in absent] or None
 
 
 def _status(observations: Observations, findings: list[Finding], missing: list[Missing]) -> Status:

@@ -3,7 +3,7 @@
     low_precision_weights at train.py: the optimizer rounds at random
     clip_before_unscale at train.py:40: only measures the norm
 
-The file and the line may be left out. Lines that begin with # are comments.
+The file and the line may be left out, and so may folders before the file. Lines that begin with # are comments.
 """
 
 from __future__ import annotations
@@ -30,12 +30,10 @@ class Known:
 
     def covers(self, finding: Finding) -> bool:
         """Tell whether it is this finding; a place without a line number covers every line of the file."""
-        here = finding.place
-        return self.cause == finding.cause and (not self.place or here == self.place or self._is_file_of(here))
-
-    def _is_file_of(self, place: str) -> bool:
-        file, _, line = place.rpartition(":")
-        return file == self.place and line.isdecimal()
+        file, _, line = finding.place.rpartition(":")
+        places = (finding.place, file if line.isdecimal() else finding.place)
+        here = not self.place or any(place == self.place or place.endswith(f"/{self.place}") for place in places)
+        return self.cause == finding.cause and here
 
     def __str__(self) -> str:
         return f"{self.cause} at {self.place}" if self.place else self.cause

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from harness.diagnose.base import Match
 from harness.diagnose.diagnosis import TOLD_APART, merged
 from harness.diagnose.finding import Diagnosis, Finding, Missing, Status
+from harness.diagnose.known import Known, parted
 from harness.logs.base import LOG_RULES, Doubt, LogRule
 from harness.logs.normal import Log, LoggedRun, Series
 
@@ -15,14 +18,14 @@ SPARSE = 50
 """Lines a number from which numbers without a step are those of a text that speaks of losses now and then."""
 
 
-def diagnose_log(log: Log) -> Diagnosis:
+def diagnose_log(log: Log, known: Collection[Known] = ()) -> Diagnosis:
     """Return what the log shows, or what it would have to show."""
     if not any(set(run.series) - ASIDE or run.skips or run.parts for run in log.runs):
         return Diagnosis(status="not_enough_evidence", missing=[_no_log(log)])
-    return merged([_diagnose_run(run) for run in log.runs])
+    return merged([_diagnose_run(run, known) for run in log.runs])
 
 
-def _diagnose_run(run: LoggedRun) -> Diagnosis:
+def _diagnose_run(run: LoggedRun, known: Collection[Known]) -> Diagnosis:
     rules = LOG_RULES.load_all()
     verdicts = {name: rule.judge(run) for name, rule in rules.items()}
     findings = [_finding(run, name, rules[name], v) for name, v in verdicts.items() if isinstance(v, Match)]
@@ -34,9 +37,10 @@ def _diagnose_run(run: LoggedRun) -> Diagnosis:
         for name, rule in sorted(rules.items(), key=lambda item: ASKED_FIRST.find(item[0]) % 1000)
         if not rule.can_judge(run) and verdicts[name] is None
     ]
-    findings.sort(key=lambda finding: -finding.confidence)
+    findings, old = parted(sorted(findings, key=lambda finding: -finding.confidence), known)
     missing = doubts + _unnamed(run) + unable
-    return Diagnosis(status=_status(run, findings, doubts), findings=findings, missing=missing, checked=checked)
+    status = _status(run, findings, doubts)
+    return Diagnosis(status=status, findings=findings, missing=missing, checked=checked, known=old)
 
 
 def _unnamed(run: LoggedRun) -> list[Missing]:
@@ -75,7 +79,7 @@ def _told_once(findings: list[Finding]) -> list[Finding]:
 def _finding(run: LoggedRun, name: str, rule: LogRule, match: Match) -> Finding:
     parts = dict(vars(match))
     parts["summary"] = f"{run.number}: {match.summary}" if run.number else match.summary
-    return Finding(category=rule.category, cause=name, **parts)
+    return Finding(category=rule.category, cause=name, place=match.evidence[0].source, **parts)
 
 
 def _doubted(run: LoggedRun, name: str, doubt: Doubt) -> Missing:

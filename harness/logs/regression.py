@@ -35,6 +35,10 @@ class End:
     last: Point
 
 
+WORSE_THAN = "worse_than_reference"
+"""The cause of a log that is worse than the one it is compared with: which change it was, the logs do not say."""
+
+
 def regressions(suspect: Log, reference: Log) -> Diagnosis:
     """Compare the last run of both logs; a diagnosis with what is worse, or with what could not be compared."""
     if not suspect.runs or not reference.runs:
@@ -89,7 +93,8 @@ def _judged(run: LoggedRun, other: LoggedRun, name: str, category: Category, pai
     return [
         Finding(
             category=category,
-            cause="worse_than_reference",
+            cause=WORSE_THAN,
+            place=run.source(mine.last.line),
             confidence=0.8 if worse > 2 * bound else 0.6,
             summary=(
                 f"{series.key} ends at {mine.level:.4g} ({where(mine.last)}), {reference.level:.4g} in the reference "

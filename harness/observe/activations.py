@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,9 @@ OUTSIDE = "code outside the modules"
 class Seen:
     """What one module gave in one forward pass."""
 
-    module: nn.Module
+    module: ref[nn.Module]
+    kind: str
+    """The class of the module, which may be gone when it is asked for."""
     lowest: Tensor
     highest: Tensor
     dtype: torch.dtype
@@ -93,6 +95,9 @@ class Activations(Observer):
 
     def on_backward(self, losses: list[Tensor]) -> None:
         """Close the pass under way: its loss tells whether an output that is not finite did any harm."""
+        if self.current is None and torch.float16 in self.regions:
+            # No module ran: all of it is code outside the modules.
+            self.current = Pass(self.step())
         if self.current is not None:
             self.last_loss = losses[0].detach() if losses else None
             self._close(self.last_loss)
@@ -145,16 +150,20 @@ class Activations(Observer):
             # Masks are made of -inf: what is +inf or NaN comes first.
             above = [seen for seen, _, high in ranges if not high < math.inf]
             below = [seen for seen, low, _ in ranges if not low > -math.inf]
-            place = next((self.names(seen.module) for seen in (*above, *below)), OUTSIDE)
+            place = next((self._name_of(seen) for seen in (*above, *below)), OUTSIDE)
             self.overflow = self.overflow or (place, step)
             return math.inf
         return max((high / torch.finfo(seen.dtype).max for seen, _, high in ranges if high >= 0), default=0.0)
+
+    def _name_of(self, seen: Seen) -> str:
+        module = seen.module()
+        return self.names(module) if module is not None else seen.kind
 
     def _note_range(self, module: nn.Module, value: Tensor) -> None:
         self.current = self.current or Pass(self.step())
         if value.dtype in HALF and value.numel():
             lowest, highest = torch.aminmax(value.detach())
-            self.current.seen.append(Seen(module, lowest, highest, value.dtype))
+            self.current.seen.append(Seen(ref(module), type(module).__name__, lowest, highest, value.dtype))
 
 
 def tensors_in(output: Any) -> Iterator[Tensor]:

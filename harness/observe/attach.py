@@ -10,27 +10,32 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 import time
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.amp import GradScaler
 from torch.compiler import is_compiling
-from torch.optim import Optimizer, lr_scheduler
+from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from harness.observe.base import Observer
+from harness.observe.calls import hooked
 from harness.observe.events import joined, listeners_of
-from harness.observe.patches import Patches, Switch
+from harness.observe.patches import Patches, Switch, unseen
+from harness.observe.routes import ROUTES
+from harness.observe.sites import entered_by_torch
 
 FIRST_SAMPLES = (1, 10, 20, 50, 100)
 """Steps sampled at the start, where a run goes wrong or does not."""
 
 
-UNCHANGED = nullcontext()
+EVALUATIONS = 20
+"""Attempts between two in which the entry into a region without gradients has forward passes looked at: evaluations are
+further apart, and a loop that enters one in every step is not slowed down."""
 
 
 class Attachment:
@@ -47,15 +52,19 @@ class Attachment:
         self.notes = self._patches.notes
         self.has_trained = False
         """Whether a backward pass was started, or an optimizer took a step."""
+        self.is_unused = False
+        """Whether the gradients of the last backward pass have led to no attempt yet."""
         self._attached = True
         self._busy = False
         self._scaled = False
         self._unread = False
         self._step_reported = False
-        self._advancing = False
-        self._norm_type: Any = None
+        self._evaluated = 0
+        """Attempts before the last region without gradients that was looked into."""
+        self._is_armed = False
+        """Whether the next one is."""
         self._forward = Switch(
-            nn.modules.module.register_module_forward_hook,
+            lambda hook: hooked(hook, self.tell, follow=bool(self._all["on_called"])),
             lambda module, _args, output: self.tell("on_forward", module, output, torch.is_grad_enabled()),
         )
         self._before_step = Switch(
@@ -96,7 +105,7 @@ class Attachment:
 
     def detach(self) -> None:
         """Leave torch as it was; another attachment on top of this one keeps working."""
-        self._attached = self.sampled = False
+        self._attached = self.sampled = self._is_armed = False
         self._patches.listeners = listeners_of([], lambda _observer, _event: False)
         self._look()
         self._patches.undo()
@@ -111,14 +120,20 @@ class Attachment:
         self._busy = True
         self._unread = self._unread or self.sampled or self._scaled
         try:
-            with torch.no_grad() if self.sampled else UNCHANGED:
-                for listener in listeners:
-                    try:
-                        listener(*args)
-                    except Exception as error:  # an observer must never end somebody's training
-                        self._drop(listener, error)
+            if self.sampled:
+                with torch.no_grad(), unseen():
+                    self._pass_on(listeners, args)
+            else:
+                self._pass_on(listeners, args)
         finally:
             self._busy = False
+
+    def _pass_on(self, listeners: list[Callable[..., None]], args: tuple[Any, ...]) -> None:
+        for listener in listeners:
+            try:
+                listener(*args)
+            except Exception as error:  # an observer must never end somebody's training
+                self._drop(listener, error)
 
     def _asked(self, question: str) -> list[Any]:
         """Ask every observer that has an answer for it; one that fails is dropped."""
@@ -155,7 +170,7 @@ class Attachment:
 
     def _attach(self) -> None:
         self._after_step.turn(on=True)
-        wrap, replace = self._patches.wrap, self._patches.replace
+        wrap = self._patches.wrap
         # A scaler that is disabled passes every call through, and so do we.
         live = functools.partial(wrap, GradScaler, only=GradScaler.is_enabled)
         live("unscale_", before=lambda scaler, optimizer: self.tell("on_unscale", scaler, optimizer))
@@ -177,17 +192,12 @@ class Attachment:
             before=self._before_backward,
             after=lambda *_a, **_k: self.tell("on_backward_end"),
         )
-        for cls in _scheduler_classes():
-            replace(cls, "step", self._scheduler_step, event="on_schedule")
-        # The functions behind clip_grad_norm_: a script may have imported that name before anybody attached.
-        for owner, get_norm, clip in (
-            (torch.nn.utils.clip_grad, "_get_total_norm", "_clip_grads_with_norm_"),
-            (torch.nn.utils, "get_total_norm", "clip_grads_with_norm_"),
-        ):
-            wrap(owner, get_norm, before=self._before_norm, event="on_clip")
-            replace(owner, clip, self._clip, event="on_clip")
-        for owner in (torch.nn.utils, torch.nn.utils.clip_grad):
-            replace(owner, "clip_grad_value_", self._clip, event="on_clip")
+        wrap(torch.autograd, "grad", before=self._before_grad)
+        for region in (torch.no_grad, torch.inference_mode):
+            self._patches.replace(region, "__enter__", self._enter_no_grad, only=lambda _region: self._is_armed)
+        for cls in (Optimizer, nn.Module):
+            self._patches.replace(cls, "zero_grad", self._zero_grad, event="on_zero_grad")
+        self._routes = [route(self._patches, self.tell) for route in ROUTES]
 
     def _before_scaler_step(self, scaler: GradScaler, optimizer: Optimizer, *_args: Any, **_kwargs: Any) -> None:
         self._step_reported = False
@@ -228,10 +238,13 @@ class Attachment:
             return
         self.attempts += 1
         self.has_trained = True
+        self.is_unused = False
+        self._is_armed = self.attempts - self._evaluated >= EVALUATIONS
         self.tell("on_attempt_end", self.attempts)
-        self.sampled = self.samples(self.attempts + 1)
-        self._patches.listeners = self._all if self.sampled else self._always
-        self._look()
+        was_sampled, self.sampled = self.sampled, self.samples(self.attempts + 1)
+        if self.sampled or was_sampled or self._forward.is_on:
+            self._patches.listeners = self._all if self.sampled else self._always
+            self._look()
 
     def _look(self) -> None:
         """Hook in where many calls come by only for an attempt that is looked at."""
@@ -244,56 +257,39 @@ class Attachment:
     def _before_compile(self, *_args: Any, **_kwargs: Any) -> None:
         """Leave forward passes alone from now on: a hook would be compiled into them, and again when it goes."""
         self._patches.is_traced = True
+        self._patches.withdraw()
         self._look()
 
     def _after_mode(self, _result: Any, module: nn.Module, mode: bool = True) -> None:
         if not mode and not self._busy and self._attached and not self._patches.is_traced:
             self._forward.turn(on=True)
 
+    def _enter_no_grad(self, original: Callable[..., Any], region: Any) -> Any:
+        """Look at what may be an evaluation: a region without gradients that a script enters between two attempts."""
+        if not (self._busy or self._patches.is_traced) and not entered_by_torch(sys._getframe(2)):  # noqa: SLF001 - see sites
+            self._is_armed, self._evaluated = False, self.attempts
+            self._forward.turn(on=True)
+        return original(region)
+
     def _after_autocast(self, _result: Any, region: torch.autocast) -> None:
         if region._enabled and region.fast_dtype is not None:  # noqa: SLF001 - there is no public name for it
             self.tell("on_autocast", region.fast_dtype, torch.is_grad_enabled())
 
+    def _zero_grad(self, original: Callable[..., Any], owner: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.is_unused:
+            self.is_unused = False
+            self.tell("on_zero_grad", owner)
+        return original(owner, *args, **kwargs)
+
+    def _before_grad(self, *_args: Any, **_kwargs: Any) -> None:
+        self.has_trained = True
+
     def _before_backward(self, tensors: Any, *_args: Any, **_kwargs: Any) -> None:
         # A checkpointed block starts a backward pass inside another one.
         if torch._C._current_graph_task_id() == -1:  # noqa: SLF001 - the only way to tell
-            self.has_trained = True
+            self.has_trained = self.is_unused = True
+            self._is_armed = False
             if isinstance(tensors, Tensor):
                 self.tell("on_backward", [tensors])
             elif isinstance(tensors, (list, tuple)):  # a generator can be read once only
                 self.tell("on_backward", [tensor for tensor in tensors if isinstance(tensor, Tensor)])
-
-    def _before_norm(self, *args: Any, **kwargs: Any) -> None:
-        self._norm_type = kwargs.get("norm_type", args[1] if len(args) > 1 else 2.0)
-
-    def _scheduler_step(self, original: Callable[..., Any], scheduler: Any, *args: Any, **kwargs: Any) -> Any:
-        """Advance; a schedule that is made of others, or that calls its base class, advances once."""
-        if self._advancing:
-            return original(scheduler, *args, **kwargs)
-        self._advancing = True
-        try:
-            result = original(scheduler, *args, **kwargs)
-        finally:
-            self._advancing = False
-        self.tell("on_schedule", scheduler)
-        return result
-
-    def _clip(self, original: Callable[..., Any], parameters: Any, *args: Any, **kwargs: Any) -> Any:
-        """Clip, by a norm or by value, and tell the 2-norm before it where it is known."""
-        # A generator can be read once only, and the observers need the parameters too.
-        listed = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-        limit, norm = (*args, None, None)[:2]
-        norm = kwargs.get("total_norm", norm) if self._norm_type == 2 else None
-        result = original(listed, *args, **kwargs)
-        limit = kwargs.get("max_norm", kwargs.get("clip_value", limit))
-        self.tell("on_clip", listed, limit, norm if isinstance(norm, Tensor) else None)
-        self._norm_type = None
-        return result
-
-
-def _scheduler_classes() -> list[type]:
-    """Return every scheduler class that has a ``step`` of its own."""
-    found = [lr_scheduler.LRScheduler]
-    for cls in found:
-        found += [sub for sub in cls.__subclasses__() if sub not in found]
-    return [cls for cls in found if "step" in vars(cls)]

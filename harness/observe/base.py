@@ -34,6 +34,12 @@ class Observer:
         Training is what runs with gradients enabled: frozen layers are in eval mode while they train.
         """
 
+    def on_call(self, module: nn.Module, grad_enabled: bool) -> None:
+        """Precede a module's forward pass; called when ``on_forward`` is, or would be but for an exception."""
+
+    def on_called(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        """Follow a module's forward pass; the output is None after an exception."""
+
     def on_autocast(self, dtype: torch.dtype, grad_enabled: bool) -> None:
         """Follow the entry into an autocast region that is enabled."""
 
@@ -70,6 +76,12 @@ class Observer:
     def on_schedule(self, scheduler: Any) -> None:
         """Follow ``scheduler.step()``."""
 
+    def on_add(self, result: Tensor, one: Tensor, before: Tensor, other: Any) -> None:
+        """Follow ``one + other`` of few 16-bit numbers; in place ``result`` is ``one``, and ``before`` what it was."""
+
+    def on_zero_grad(self, owner: Optimizer | nn.Module) -> None:
+        """Precede ``zero_grad()`` of an optimizer or a module, where no attempt followed the last backward pass."""
+
     def on_attempt_end(self, step: int) -> None:
         """Follow one attempted update, taken or skipped; ``step`` counts attempts from 1."""
 
@@ -100,16 +112,23 @@ def doubt(optimizer: Optimizer) -> Tensor | None:
 
 
 def dense(grad: Tensor) -> Tensor:
-    """Return the values of a gradient; of a sparse one those that are stored."""
-    if not grad.is_sparse:
-        return grad.detach()
-    return grad.detach().coalesce().values()
+    """Return the values of a gradient; of a sparse one those that are stored, of a sharded one those of this rank."""
+    if grad.is_sparse:
+        return grad.detach().coalesce().values()
+    return local(grad.detach())
+
+
+def local(tensor: Tensor) -> Tensor:
+    """Return a tensor itself, or of one that is sharded over ranks (a DTensor) the part of this rank."""
+    to_local = getattr(tensor, "to_local", None)
+    return to_local() if to_local is not None else tensor
 
 
 def picked(tensors: Sequence[Tensor]) -> Tensor:
     """Return at most about ELEMENTS elements of all tensors as one vector, a copy: one concatenation, few kernels."""
     if not tensors:
         return torch.zeros(0)
+    tensors = [local(tensor) for tensor in tensors]
     stride = max(1, sum(tensor.numel() for tensor in tensors) // ELEMENTS)
     device = tensors[0].device
     # A call that does nothing costs as much here as one that does something: a sample is made of many small ones.

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch import Tensor, nn
@@ -35,9 +36,8 @@ class Gradients(Observer):
     ``partial_grad_share``   the same of parameters with a gradient in some of them, as experts that are chosen at times
     ``unreached_weight_share``  those of the missing ones whose module ran in training before each of these steps
     ``nonfinite_grad_share`` inf or NaN / elements at the attempt, taken or skipped
-    ``fp16_floor_share``     where products are in fp16: elements that fp16 holds with at most five bits, below
-                             2**-19, / those that are not 0; as many again have become 0. 1 where all have; 0 in other
-                             formats
+    ``fp16_floor_share``     elements that fp16 holds with at most five bits, below 2**-19, / those that are not 0; as
+                             many again have become 0. 1 where all have, in fp16; next to 0 where fp16 has no part in it
     """
 
     def __init__(self) -> None:
@@ -47,13 +47,14 @@ class Gradients(Observer):
         """Number -> its value on the device, and what to divide it by."""
         self.presence: dict[int, Presence] = {}
         self.is_fp16 = False
-        self.used: set[nn.Module] = set()
+        self.used: WeakSet[nn.Module] = WeakSet()
         """Modules that ran in this attempt's training passes."""
 
     def on_forward(self, module: nn.Module, output: Any, grad_enabled: bool) -> None:
-        """Note whose weights take part."""
+        """Note whose weights take part, and whether they are products in fp16."""
         if grad_enabled:
             self.used.add(module)
+            self.is_fp16 = self.is_fp16 or (isinstance(output, Tensor) and output.dtype == torch.float16)
 
     def on_autocast(self, dtype: torch.dtype, grad_enabled: bool) -> None:
         """Note whether gradients come from fp16 products: the optimizer gets them in the weights' own format."""
@@ -75,8 +76,8 @@ class Gradients(Observer):
         self.current["grad_norm"] = (total_norm(found), 1)
         self._note_presence(optimizer)
         self._keep("nonzero_grad_share", torch.count_nonzero, values)
-        if self.is_fp16 or values.dtype == torch.float16:
-            self._keep("floor_grad_share", count_at_floor, values)
+        self._keep("floor_grad_share", count_at_floor, values)
+        self.current["is_fp16"] = (torch.tensor(float(self.is_fp16 or values.dtype == torch.float16)), 1)
         if "nonfinite_grad_share" not in self.current:
             self._keep("nonfinite_grad_share", count_nonfinite, values)
 
@@ -85,7 +86,7 @@ class Gradients(Observer):
         if self.current:
             self.pending.append((step, self.current))
             self.current = {}
-        self.used = set()
+        self.used = WeakSet()
 
     def read(self) -> list[dict[str, Any]]:
         """Return the samples as numbers."""
@@ -93,8 +94,8 @@ class Gradients(Observer):
         for step, sample in self.pending:
             numbers = {name: float(value) / of for name, (value, of) in sample.items()}
             if "nonzero_grad_share" in numbers:
-                is_fp16 = "floor_grad_share" in numbers
-                nonzero, at_floor = numbers.pop("nonzero_grad_share"), numbers.pop("floor_grad_share", 0.0)
+                is_fp16 = numbers.pop("is_fp16") > 0
+                nonzero, at_floor = numbers.pop("nonzero_grad_share"), numbers.pop("floor_grad_share")
                 numbers["zero_grad_share"] = 1 - nonzero
                 if nonzero or is_fp16:
                     numbers["fp16_floor_share"] = at_floor / nonzero if nonzero else 1.0

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import torch
 from torch.compiler import is_compiling
+from torch.utils._python_dispatch import _disable_current_modes
+
+UNCHANGED = nullcontext()
 
 
 class Switch:
@@ -15,6 +20,11 @@ class Switch:
     def __init__(self, register: Callable[..., Any], hook: Callable[..., None]) -> None:
         self.register, self.hook = register, hook
         self.handle: Any = None
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it is registered."""
+        return self.handle is not None
 
     def turn(self, *, on: bool) -> None:
         """Register the hook, or remove it."""
@@ -36,6 +46,7 @@ class Patches:
         self.is_traced = False
         """Whether torch.compile or torch.export may be tracing; to ask it in every call takes too long."""
         self._undo: list[Callable[[], None]] = []
+        self._overrides: list[tuple[type, str, Callable[..., Any]]] = []
 
     def wrap(
         self,
@@ -93,8 +104,23 @@ class Patches:
         setattr(owner, name, wrapper)
         self._undo.append(functools.partial(_put_back, owner, name, wrapper))
 
+    def override(self, owner: type, name: str, made: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        """Give a class its own form of a method that it inherits: what ``made`` makes of it."""
+        inherited = getattr(owner, name)
+        method = functools.wraps(inherited)(made(inherited))
+        setattr(owner, name, method)
+        self._overrides.append((owner, name, method))
+
+    def withdraw(self) -> None:
+        """Take the overrides back."""
+        while self._overrides:
+            owner, name, method = self._overrides.pop()
+            if vars(owner).get(name) is method:
+                delattr(owner, name)
+
     def undo(self) -> None:
         """Put everything back, the last one first."""
+        self.withdraw()
         while self._undo:
             self._undo.pop()()
 
@@ -114,3 +140,12 @@ def _put_back(owner: Any, name: str, wrapper: Any) -> None:
         while getattr(original, LEFT, False):
             original = original.__wrapped__
         setattr(owner, name, original)
+
+
+def unseen() -> AbstractContextManager[Any]:
+    """Return a context in which a script's own modes, as those that count operations, do not see the observers'."""
+    if torch._C._len_torch_dispatch_stack():  # noqa: SLF001 - there is no public way to ask
+        return _disable_current_modes()
+    if torch._C._len_torch_function_stack():  # noqa: SLF001 - as above
+        return torch._C.DisableTorchFunction()  # noqa: SLF001 - what torch.nn.parameter uses itself
+    return UNCHANGED

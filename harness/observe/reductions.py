@@ -9,7 +9,6 @@ shares this mode.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,8 +17,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.weak import WeakIdKeyDictionary
 
 from harness.observe.base import Observer
+from harness.observe.casts import Casts
 from harness.observe.formats import HALF, MANTISSA_BITS
 from harness.observe.overflows import Overflows, on_host
+from harness.observe.shadows import LONG, SMALLEST, Shadow, relative_error
 from harness.observe.sites import caller
 
 aten = torch.ops.aten
@@ -27,9 +28,6 @@ SUMS = {aten.sum.default, aten.sum.dim_IntList, aten.mean.default, aten.mean.dim
 NORMS = {aten.linalg_vector_norm.default, aten.norm.Scalar, aten.norm.ScalarOpt_dim}
 ADDS = {aten.add.Tensor, aten.add_.Tensor}
 COPIES = {aten.detach.default, aten.alias.default, aten.clone.default}
-
-SMALLEST = {torch.float16: 2.0**-24, torch.bfloat16: 2.0**-133}
-"""Smallest positive number of a format (IEEE 754 binary16; bfloat16 has fp32's exponents and 7 mantissa bits)."""
 
 MAX_ELEMENTS = 2**22
 """Larger tensors are not repeated in float64: 32 MiB of scratch is the most that the observer may take."""
@@ -40,21 +38,6 @@ MAX_PENDING = 1000
 
 MAX_VECTOR = 2**16
 """Elements of a vector that is followed from sum to sum: a running sum for each sample of a batch is far shorter."""
-
-LONG = 128
-"""Additions from which a running sum of vectors is judged: bf16 stops counting at 256, and a stream of residual blocks
-is shorter."""
-
-
-@dataclass(frozen=True)
-class Shadow:
-    """A number or vector in float64 that a 16-bit one stands for, and how it came about."""
-
-    exact: Tensor
-    size: Tensor
-    """The same sum over absolute values."""
-    length: int
-    """Additions that led to it."""
 
 
 class Reductions(Observer, TorchDispatchMode):
@@ -74,6 +57,7 @@ class Reductions(Observer, TorchDispatchMode):
         self.exact: Any = WeakIdKeyDictionary()
         self.worst = (0.0, "")
         self.overflows = Overflows(caller)
+        self.casts = Casts()
         self.bits: dict[str, int | None] = {"train_op_bits": None, "eval_op_bits": None}
         self.failure: Exception | None = None
 
@@ -119,6 +103,7 @@ class Reductions(Observer, TorchDispatchMode):
         name = "train_op_bits" if torch.is_grad_enabled() else "eval_op_bits"
         self.bits[name] = min(MANTISSA_BITS[result.dtype], self.bits[name] or 64)
         self.overflows.look(func, args, result)
+        self.casts.look(func, args, result)
         if result.dtype not in HALF:
             return
         if before is not None and all(shadow.exact.numel() in {1, result.numel()} for shadow in before):
@@ -182,13 +167,3 @@ class Reductions(Observer, TorchDispatchMode):
         self.pending.append((f"{func.overloadpacket.__name__} at {caller()}", error))
         if len(self.pending) >= MAX_PENDING:
             self._settle()
-
-
-def relative_error(result: Tensor, exact: Tensor, size: Tensor, smallest: float) -> Tensor:
-    """Return the largest |result - exact| / size beyond the format's smallest number, a scalar on the device.
-
-    Where the exact value is not finite itself the format is not to blame: 0. Where only the result is not: inf.
-    """
-    beyond = ((result - exact).abs() - smallest).clamp_min(0).reshape(-1)
-    error = (beyond / size.reshape(-1).clamp_min(1e-300)).nan_to_num(nan=float("inf"), posinf=float("inf"))
-    return torch.where(torch.isfinite(exact.reshape(-1)), error, 0.0).max()

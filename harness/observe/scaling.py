@@ -29,6 +29,8 @@ class Scaling(Observer):
     ``final_loss_scale``            the scale at the end
     ``scale_backoffs``              times the scale fell
     ``scaler_restores``             times a saved state was loaded into a scaler
+    ``replaced_scalers``            times a scaler without a past took over an optimizer that another one had stepped,
+                                    at another scale
     ``fresh_scaler_resumes``        times an optimizer's steps were restored, and a scaler without a past took over
     """
 
@@ -48,6 +50,10 @@ class Scaling(Observer):
         self.resumed: WeakSet[Optimizer] = WeakSet()
         """Optimizers with restored steps that no scaler has stepped since."""
         self.fresh = 0
+        self.stepped_by: WeakKeyDictionary[Optimizer, GradScaler] = WeakKeyDictionary()
+        self.takeovers: list[Tensor] = []
+        """New scale / old scale, for each scaler that took over; on the device."""
+        self.replaced = 0
         self.places: WeakKeyDictionary[GradScaler, int] = WeakKeyDictionary()
         self.started: set[int] = set()
         """Scalers, by place, whose first scale was kept."""
@@ -66,6 +72,9 @@ class Scaling(Observer):
         if optimizer in self.resumed:
             self.resumed.discard(optimizer)
             self.fresh += scaler not in self.known
+        elif scaler not in self.known:
+            self._note_takeover(scaler, self.stepped_by.get(optimizer))
+        self.stepped_by[optimizer] = scaler
         self.known.add(scaler)
         if self.places.setdefault(scaler, len(self.places)) not in self.started:
             self.started.add(self.places[scaler])
@@ -108,10 +117,17 @@ class Scaling(Observer):
         flags = on_host([flag for _, flag in self.doubtful])
         self.skipped += [step for (step, _), flag in zip(self.doubtful, flags, strict=True) if flag > 0]
         self.doubtful = []
+        self.replaced += sum(ratio != 1 for ratio in on_host([ratio.reshape(()) for ratio in self.takeovers]))
+        self.takeovers = []
         skipped = [{"step": step, "skipped": 1} for step in self.skipped if step not in self.told]
         self.told = set(self.skipped)
         changes, self.unread = self.unread + self._changes(), []
         return skipped + changes
+
+    def _note_takeover(self, scaler: GradScaler, predecessor: GradScaler | None) -> None:
+        new, old = getattr(scaler, "_scale", None), getattr(predecessor, "_scale", None)
+        if isinstance(new, Tensor) and isinstance(old, Tensor):
+            self.takeovers.append(new.detach() / old.detach())
 
     def _keep_scale(self, scaler: GradScaler) -> None:
         """Keep the scale; it stays on the device."""
@@ -144,5 +160,6 @@ class Scaling(Observer):
             "final_loss_scale": scales[-1] if scales else 1.0,
             "scaler_restores": self.restored,
             "fresh_scaler_resumes": self.fresh,
+            "replaced_scalers": self.replaced,
             "scale_backoffs": self.backoffs,
         }

@@ -25,13 +25,17 @@ class Track:
     taken: bool = True
     skipped: Tensor | None = None
     """Not 0 when the last attempt, although it seemed taken, was skipped inside the optimizer."""
+    rates: tuple[float, ...] = ()
+    """The learning rates at the last attempt, where they are numbers."""
+    has_scheduler: bool = False
 
 
 class Schedules(Observer):
     """Counts over every step since a live scaler was first seen.
 
     ``scheduler_steps``       times a schedule advanced
-    ``schedule_lead``         advances after an attempt that was not taken, with no step taken since the last advance
+    ``schedule_lead``         advances after an attempt that was not taken, with no step taken since the last advance;
+                              a learning rate that is written by hand advances when it changes
     """
 
     in_between = ("on_scaler_step",)
@@ -47,7 +51,12 @@ class Schedules(Observer):
 
     def on_scaler_step(self, scaler: GradScaler, optimizer: Optimizer) -> None:
         """An attempt begins that may be skipped."""
-        self._track(optimizer).taken = False
+        track = self._track(optimizer)
+        rates = tuple(lr for group in optimizer.param_groups if isinstance(lr := group.get("lr"), float))
+        if track.rates and rates != track.rates and not track.has_scheduler:
+            self.scheduler_steps += 1
+            self.lead += not track.taken
+        track.taken, track.rates = False, rates
 
     def on_optimizer_stepped(self, optimizer: Optimizer) -> None:
         """A step was taken, or a fused optimizer was called."""
@@ -60,6 +69,7 @@ class Schedules(Observer):
         track = self.tracks.get(getattr(scheduler, "optimizer", None))  # type: ignore[arg-type]
         if getattr(scheduler, "_is_initial", False) or track is None:
             return
+        track.has_scheduler = True
         self.scheduler_steps += 1
         since = track.steps - self.steps_at_advance.get(scheduler, 0)
         self.steps_at_advance[scheduler] = track.steps

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -19,6 +19,9 @@ HERE = Path(__file__).parent
 
 NEVER_NAMED = (str(Path(torch.__file__).parent), str(HERE), str(HERE.parent / "faults"))
 """Torch, the observers, and injected faults."""
+
+DECORATORS = str(Path(torch.__file__).parent / "utils" / "_contextlib.py")
+"""Where ``@torch.no_grad()`` enters its region."""
 
 PYTHON = (str(Path(os.__file__).parent), "<")
 """Python's own modules, and code without a file."""
@@ -40,6 +43,26 @@ def caller() -> str:
                 return _place(frame)
         frame = frame.f_back
     return library or "unknown"
+
+
+def entered_by_torch(frame: FrameType) -> bool:
+    """Tell whether a region without gradients was entered by torch itself; ``frame`` is the one that enters it.
+
+    A decorator of torch enters it for the function that it decorates.
+    """
+    code = frame.f_code
+    kind = _entries.get(code)
+    if kind is None:
+        kind = "decorator" if code.co_filename == DECORATORS else str(code.co_filename.startswith(NEVER_NAMED[0]))
+        _entries[code] = kind
+    if kind != "decorator":
+        return kind == "True"
+    function = frame.f_locals.get("func")
+    return str(getattr(function, "__module__", "")).partition(".")[0] == "torch"
+
+
+_entries: dict[CodeType, str] = {}
+"""Code that entered such a region -> whether it is torch's, or its decorator."""
 
 
 def _place(frame: FrameType) -> str:

@@ -12,13 +12,18 @@ from harness.observe.activations import Activations
 from harness.observe.attach import Attachment
 from harness.observe.base import Observer
 from harness.observe.clipping import ClipOrder, Clipping
+from harness.observe.discards import Discards
+from harness.observe.evaluations import Evaluations
 from harness.observe.gradients import Gradients
 from harness.observe.losses import Losses
 from harness.observe.recorder import Recorder
 from harness.observe.reductions import Reductions
+from harness.observe.rounding import Rounding
+from harness.observe.running_sums import RunningSums
 from harness.observe.scaled_norms import ScaledNorms
 from harness.observe.scaling import Scaling
 from harness.observe.schedules import Schedules
+from harness.observe.unscales import Unscales
 from harness.observe.updates import Updates
 
 INTERVAL = 200
@@ -28,7 +33,7 @@ FULL_INTERVAL = 5
 """Steps between samples when cost does not matter."""
 
 
-LEFT_OUT = {"default": "reductions", "off": "everything"}
+LEFT_OUT = {"default": "reductions, evaluations", "off": "everything"}
 """What each level does not observe."""
 
 
@@ -54,15 +59,19 @@ class Watch:
             ClipOrder(),
             ScaledNorms(),
             Updates(),
+            Rounding(),
             Scaling(),
+            Unscales(),
+            Discards(),
             Schedules(),
             Losses(),
+            RunningSums(),
             self.activations,
         ]
         if self.level == "full":
             self.reductions = Reductions()
             self.reductions.__enter__()
-            observers.append(self.reductions)
+            observers += [self.reductions, Evaluations(self._step, self.reductions.casts)]
         interval = FULL_INTERVAL if self.level == "full" else INTERVAL
         self.attachment = Attachment([*observers, *more], interval, patience_s)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,6 +15,26 @@ from harness.observe.base import Observer, picked
 from harness.observe.formats import HALF
 from harness.observe.gradients import count_nonfinite, largest, median
 from harness.observe.overflows import on_host
+
+
+@dataclass(frozen=True)
+class Held:
+    """The elements that an optimizer holds, by format."""
+
+    weights: Counter[torch.dtype]
+    state: Counter[torch.dtype]
+
+    @staticmethod
+    def of(optimizer: Optimizer) -> Held:
+        """Count trainable weights, and tensors of the state that are more than a number."""
+        weights: Counter[torch.dtype] = Counter()
+        for parameter in (p for group in optimizer.param_groups for p in group["params"] if p.requires_grad):
+            weights[parameter.dtype] += parameter.numel()
+        state: Counter[torch.dtype] = Counter()
+        for value in (v for of_weight in optimizer.state.values() for v in of_weight.values()):
+            if isinstance(value, Tensor) and value.numel() > 1:
+                state[value.dtype] += value.numel()
+        return Held(weights, state)
 
 
 class Updates(Observer):
@@ -35,7 +57,8 @@ class Updates(Observer):
         self.current: list[tuple[bool, Tensor]] = []
         self.pending: list[tuple[int, list[tuple[bool, Tensor]]]] = []
         self.history: list[dict[str, Any]] = []
-        self.optimizers: list[Optimizer] = []
+        self.held: dict[int, Held] = {}
+        """Optimizer -> in which formats it holds what; it may be gone at the end."""
         self.step = 0
         self.lost_step = 0
         self.kept: dict[int, tuple[Tensor, Tensor]] = {}
@@ -49,8 +72,6 @@ class Updates(Observer):
 
     def on_optimizer_step(self, optimizer: Optimizer) -> None:
         """Keep some weights, with whether their gradient is non-zero."""
-        if not any(known is optimizer for known in self.optimizers):
-            self.optimizers.append(optimizer)
         weights = [p for p in moving_weights(optimizer) if p.grad is not None and not p.grad.is_sparse]
         for half in (False, True):
             some = [p for p in weights if (p.dtype in HALF) == half]
@@ -71,6 +92,7 @@ class Updates(Observer):
             counts = [stalled, torch.count_nonzero(moving)]
             self.current.append((half, torch.stack([*counts, count_nonfinite(old)])))
         self.before = []
+        self.held[id(optimizer)] = Held.of(optimizer)
         moments = fp16_moments(optimizer)
         if moments:
             first, second = (picked(tensors) for tensors in zip(*moments, strict=True))
@@ -115,17 +137,19 @@ class Updates(Observer):
     def summary(self) -> dict[str, Any]:
         """Return the median stall and the number formats."""
         self.read()
-        weights = [p for o in self.optimizers for group in o.param_groups for p in group["params"] if p.requires_grad]
+        held = list(self.held.values())
+        half_weights = _share(Counter(), *(one.weights for one in held))
         return {
             "stalled_update_share": median(self.history, "stalled_update_share"),
-            "stalled_half_share": self._stalled_half(weights),
+            # Of few samples the first ones are large steps, which say least of those to come.
+            "stalled_half_share": median(self.history, "stalled_half_share", upper=True) if half_weights else 0.0,
             "stalled_half_largest": largest(self.history, "stalled_half_share"),
             "stalled_half_between": self._over_most_steps(),
-            "half_weight_share": half_share(weights),
+            "half_weight_share": half_weights,
             "lost_weights_step": self.lost_step,
-            "half_state_share": half_share(list(self._state_tensors())),
+            "half_state_share": _share(Counter(), *(one.state for one in held)),
             "flushed_moment_share": self.flushed_share,
-            "weight_dtypes": ",".join(sorted({str(p.dtype).removeprefix("torch.") for p in weights})),
+            "weight_dtypes": ",".join(sorted({str(t).removeprefix("torch.") for one in held for t in one.weights})),
         }
 
     def _over_most_steps(self) -> float | None:
@@ -134,15 +158,6 @@ class Updates(Observer):
         return median(
             [sample for sample in self.history if sample.get("steps_between") == most], "stalled_half_between"
         )
-
-    def _stalled_half(self, weights: list[Tensor]) -> float | None:
-        """Return the upper median: of few samples the first ones are large steps, which say least of those to come."""
-        return median(self.history, "stalled_half_share", upper=True) if half_share(weights) else 0.0
-
-    def _state_tensors(self) -> Iterator[Tensor]:
-        for optimizer in self.optimizers:
-            for state in optimizer.state.values():
-                yield from (v for v in state.values() if isinstance(v, Tensor) and v.numel() > 1)
 
 
 def fp16_moments(optimizer: Optimizer) -> list[tuple[Tensor, Tensor]]:
@@ -162,7 +177,9 @@ def moving_weights(optimizer: Optimizer) -> Iterator[Tensor]:
             yield from group["params"]
 
 
-def half_share(tensors: list[Tensor]) -> float | None:
-    """Return the share of elements held in a 16-bit format, or None without elements."""
-    total = sum(t.numel() for t in tensors)
-    return sum(t.numel() for t in tensors if t.dtype in HALF) / total if total else None
+def _share(total: Counter[torch.dtype], *parts: Counter[torch.dtype]) -> float | None:
+    """Return the share of elements in a 16-bit format, or None without elements."""
+    for part in parts:
+        total.update(part)
+    elements = total.total()
+    return sum(total[dtype] for dtype in HALF) / elements if elements else None

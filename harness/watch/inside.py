@@ -7,12 +7,13 @@ script that only evaluates start no backward pass, and leave no record.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
 import time
 from multiprocessing import util
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -58,9 +59,9 @@ class Process:
         if self.watch.attachment is None or not self.watch.attachment.has_trained:
             return
         if self.recorder is None:
-            rank = _number("RANK")
+            rank, num_ranks = _place()
             self.recorder = Recorder(self.folder / f"rank{rank}-process{os.getpid()}", rank)
-            self.recorder.write("start", **_described(rank))
+            self.recorder.write("start", **_described(rank, num_ranks))
         self.watch.write_samples(self.recorder)
         self.recorder.write(event, **told, summary=self.watch.summary())
 
@@ -80,6 +81,15 @@ def start(folder: Path, level: str) -> None:
     """Observe this process until it ends, and each process that it forks."""
     _own.append(Process(folder, level))
     atexit.register(_end)
+    leave = os._exit
+
+    def end_and_leave(status: int) -> NoReturn:
+        """Write the last record of a process that leaves without the end that atexit waits for."""
+        with contextlib.suppress(Exception):  # it is leaving, and must
+            _end()
+        leave(status)
+
+    os._exit = end_and_leave
     os.register_at_fork(after_in_child=_begin_again)
     # A child of multiprocessing forgets its parent's finalizers, and ends without running what atexit knows.
     util.register_after_fork(Process, lambda _: util.Finalize(None, _end, exitpriority=-100))
@@ -99,19 +109,26 @@ def _end() -> None:
         _own.pop().end()
 
 
-def _described(rank: int) -> dict[str, Any]:
+def _described(rank: int, num_ranks: int) -> dict[str, Any]:
     return {
         "watched": True,
         "command": os.environ.get("GPU_EXAM_WATCH_COMMAND", ""),
         "argv": sys.argv,
         "process": os.getpid(),
         "rank": rank,
-        "world_size": _number("WORLD_SIZE", 1),
+        "num_ranks": num_ranks,
         "environment": {"torch": torch.__version__, "cuda": torch.version.cuda, "python": sys.version.split()[0]},
     }
 
 
-def _number(variable: str, otherwise: int = 0) -> int:
-    """Return an environment variable that torchrun sets."""
+def _place() -> tuple[int, int]:
+    """Return rank and number of ranks: of the process group where there is one, or what torchrun set."""
+    distributed = torch.distributed
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    return _number("RANK", 0), _number("WORLD_SIZE", 1)
+
+
+def _number(variable: str, otherwise: int) -> int:
     text = os.environ.get(variable, "")
     return int(text) if text.isdecimal() else otherwise

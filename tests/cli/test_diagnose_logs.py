@@ -50,7 +50,7 @@ def test_several_logs_are_merged(tmp_path: Path, capsys: pytest.CaptureFixture[s
     """The finding says in which file it is."""
     paths = [str(written(tmp_path, HEALTHY, "a.log")), str(written(tmp_path, LOST, "b.log"))]
     assert main(["diagnose", *paths]) == 1
-    assert "b.log:21)" in capsys.readouterr().out
+    assert "b.log:21 " in capsys.readouterr().out
 
 
 def test_log_against_a_reference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -71,6 +71,17 @@ def test_unusable_files_are_one_sentence(tmp_path: Path, capsys: pytest.CaptureF
         assert "accepted" in capsys.readouterr().err
 
 
+def test_known_findings_do_not_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line of the file of known findings covers the log that it names."""
+    log, known = (
+        written(tmp_path, LOST, "b.log"),
+        written(tmp_path, "loss_nan at b.log: a test of the checkpoint\n", "k"),
+    )
+    assert main(["diagnose", str(log), "--known", str(known)]) == 0
+    assert "known, judged harmless: " in capsys.readouterr().out
+    assert main(["diagnose", str(written(tmp_path, LOST, "c.log")), "--known", str(known)]) == 1
+
+
 def fitting(out: str) -> bool:
     """Whether the words fit a screen."""
     rows = out.splitlines()
@@ -85,8 +96,8 @@ def test_findings_fit_a_screen(
     main(["diagnose", *[written(tmp_path, LOST, f"{n}.log").name for n in range(30)]])
     out = capsys.readouterr().out
     assert fitting(out)
-    assert out.count("to confirm") == 1  # the same cause once more needs no advice again
-    assert "more finding(s)" in out
+    assert out.count("  confirm  ") == 1  # the same cause once more needs no advice again
+    assert "and 14 more: loss_nan" in out
     main(["diagnose", written(tmp_path, "epoch 1 loss 0.7\n" * 2, "short.log").name])
     assert fitting(capsys.readouterr().out)
 
@@ -94,10 +105,10 @@ def test_findings_fit_a_screen(
 def test_everything_is_told_when_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """All findings with their advice, all that is missing, and the lines of no use."""
     paths = [str(written(tmp_path, f"starting\n{LOST}", f"{n}.log")) for n in range(5)]
-    diagnose_files(paths, None, as_json=False, verbose=True)
+    diagnose_files(paths, None, json=False, verbose=True)
     out = capsys.readouterr().out
-    assert out.count("to confirm") == 5
-    assert "missing for underfitting" in out
+    assert out.count("  confirm  ") == 5
+    assert "  missing  for underfitting" in out
     assert "1 of 23 line(s) were of no use" in out
 
 

@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from harness.cli.words import WIDTH, as_words, no_longer_found
+from harness.cli.words import SCREEN, WIDTH, as_words, no_longer_found
 from harness.diagnose.finding import Diagnosis, Evidence, Finding, Missing
 from harness.diagnose.known import Known
-
-SCREEN = 24
 
 
 def finding(cause: str = "double_unscale", **more: Any) -> Finding:
@@ -47,19 +45,28 @@ def test_words_of_every_field() -> None:
 def test_a_healthy_run_is_one_line() -> None:
     """It says what was checked and what could not be."""
     result = Diagnosis(status="healthy", missing=[MISSING, MISSING], checked=["a", "b"])
-    assert as_words(result) == ["status: healthy; checked: 2 causes; not checked: d"]
+    assert as_words(result, read="read: loss") == [
+        "status: healthy; checked: a, b; read: loss; not checked: d (needs eval_gap)"
+    ]
 
 
 @pytest.mark.parametrize("findings", [0, 1, 2, 9])
 def test_much_to_tell_fits_on_a_screen(findings: int) -> None:
-    """The first two findings in full, the others by name; without any, what is missing first."""
+    """As many findings in full as there is room for, the others by name; without any, what is missing first."""
     long = "a sentence of some length that says what was seen, " * 4
     told = [finding(f"cause_{n}", summary=long, confirm=long[:100], action=long[:150]) for n in range(findings)]
     status: Any = "diagnosed" if findings else "not_enough_evidence"
     lines = as_words(Diagnosis(status=status, findings=told, missing=[MISSING] * 9))
-    assert len(lines) <= SCREEN + max(0, findings - 3)
+    assert len(lines) <= SCREEN
     assert max(map(len, lines)) <= WIDTH
-    assert sum("cause_" in line for line in lines) == findings
+    assert all(any(f"cause_{n}" in line for line in lines) for n in range(findings))
+
+
+def test_a_cause_that_was_told_needs_no_advice_again() -> None:
+    """At another place it is one line."""
+    lines = as_words(Diagnosis(status="diagnosed", findings=[finding(), finding(place="b.py:7")]))
+    assert lines[-1] == "also precision: double_unscale at b.py:7 (confidence 50%)"
+    assert sum("confirm" in line for line in lines) == 1
 
 
 def test_a_known_finding_that_is_gone_is_told() -> None:

@@ -27,11 +27,14 @@ SIDES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         FP16 | {"clips_before_unscale_share": 0.4},
         FP16 | {"clips_before_unscale_share": 0.5},
     ),
-    "double_unscale": (FP16 | {"step_norm_ratio": 11 / 65536}, FP16 | {"step_norm_ratio": 9 / 65536}),
+    "double_unscale": (
+        FP16 | {"second_unscale_share": 0.89, "grad_norm_median": 0.01},
+        FP16 | {"second_unscale_share": 0.9, "grad_norm_median": 0.01},
+    ),
     "needless_scaler_with_bf16": (BF16 | {"scaled_attempts": 40}, BF16 | {"scaled_attempts": 50}),
     "scheduler_on_skipped_steps": (
-        FP16 | {"schedule_lead": 1, "attempted_steps": 101},
-        FP16 | {"schedule_lead": 1, "attempted_steps": 100},
+        FP16 | {"schedule_lead": 5, "attempted_steps": 501},
+        FP16 | {"schedule_lead": 5, "attempted_steps": 500},
     ),
     "static_scale_overflow": (
         FP16 | {"skipped_steps": 19, "skipped_share_late": 0.19},
@@ -79,9 +82,18 @@ def test_each_bound_has_two_sides(cause: str) -> None:
         HALF_WEIGHTS | {"stalled_half_share": 0.0},
         {"eval_output_bits": 23, "train_output_bits": 7, "val_metric": 0.5, "val_metric_fp32": 0.9} | BF16,
         {"missing_grad_share": 0.5, "zero_grad_share": 1.0},
-        {"step_norm_ratio": None, **FP16},
+        {"second_unscale_share": None, **FP16},
+        {"second_unscale_share": 1.0, "grad_norm_median": 0.01},
+        FP16 | {"second_unscale_share": 1.0, "grad_norm_median": 0.1},
         {"step_norm_ratio": 1 / 65536},
         FP16 | {"step_norm_ratio": 0.4},
+        FP16 | {"schedule_lead": 4, "attempted_steps": 100},
+        FP16 | {"scaled_attempts": 0, "step_norm_ratio": 1 / 32},
+        FP16 | {"scaled_attempts": 0, "step_norm_ratio": 1 / 1000},
+        FP16 | {"replaced_scalers": 1},
+        FP16 | {"fp16_floor_share": 1.0},
+        {"discarded_share_late": 1.0},
+        {"rounded_weight_share": 1.0, "stalled_rounded_share": 1.0, "stalled_rounded_between": 0.1},
         FP16 | {"train_output_bits": None, "train_weight_bits": None, "eval_output_bits": None},
     ],
 )
@@ -225,10 +237,36 @@ def test_a_run_that_did_not_complete_is_never_healthy(state: str) -> None:
     assert diagnose(observed(run_of(state=state))).status == "not_enough_evidence"
 
 
-def test_what_costs_too_much_may_be_missing() -> None:
-    """The reductions are watched only when asked for: without them a run can still be healthy."""
-    result = diagnose(observed(without(run_of(), "reduction_error")))
-    assert (result.status, [entry.needed_for for entry in result.missing]) == ("healthy", ["low_precision_reduction"])
+@pytest.mark.parametrize(("summary", "missing"), [(BF16, ["low_precision_reduction"]), ({}, [])])
+def test_what_costs_too_much_may_be_missing(summary: dict[str, Any], missing: list[str]) -> None:
+    """Not all reductions are watched by default: a run can be healthy without; in fp32 nobody asks for them."""
+    result = diagnose(observed(without(run_of(summary), "reduction_error")))
+    assert (result.status, [entry.needed_for for entry in result.missing]) == ("healthy", missing)
+
+
+BY_HAND = FP16 | {"scaled_attempts": 0, "final_loss_scale": 1.0}
+
+OTHER_FORMS: list[tuple[str, dict[str, Any]]] = [
+    ("clip_before_unscale", FP16 | {"fixed_scaled_norm": 1.0, "second_unscale_share": 1.0}),
+    ("clip_before_unscale", BY_HAND | {"step_norm_ratio": 1 / 1024}),
+    ("double_unscale", FP16 | {"shared_unscale_share": 0.5, "second_unscale_share": None}),
+    ("scaler_state_lost", FP16 | {"replaced_scalers": 2}),
+    ("static_scale_overflow", BY_HAND | {"discarded_share_late": 0.2}),
+    ("scheduler_on_skipped_steps", BY_HAND | {"discarded_leads": 5}),
+    ("low_precision_reduction", BF16 | {"running_sum_error": 0.01, "reduction_error": None}),
+    ("low_precision_reduction", {"fp16_floor_share": 0.05, "reduction_error": None}),
+    ("low_precision_reduction", BF16 | {"fp16_floor_share": 0.2, "reduction_error": None}),
+    (
+        "low_precision_weights",
+        {"rounded_weight_share": 1.0, "stalled_rounded_share": 0.3, "stalled_rounded_between": 0.3},
+    ),
+]
+
+
+@pytest.mark.parametrize(("cause", "summary"), OTHER_FORMS)
+def test_the_same_cause_in_another_form(cause: str, summary: dict[str, Any]) -> None:
+    """What a loop does by hand, without the functions of torch, is the same fault."""
+    assert causes(diagnose(Observations(run_of(summary)))) == [cause]
 
 
 def test_an_observer_that_stepped_aside_leaves_its_questions_open() -> None:

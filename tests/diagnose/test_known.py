@@ -31,8 +31,8 @@ def read(folder: Path, text: str) -> list[Known]:
 @pytest.mark.parametrize(
     ("line", "covered"),
     [
-        ("clip_before_unscale: reason", ["train.py:4", "train.py:5", "other.py:4", ""]),
-        ("clip_before_unscale at train.py: reason: with a colon", ["train.py:4", "train.py:5"]),
+        ("clip_before_unscale: reason", ["train.py:4", "/job/train.py:5", "other.py:4", "mytrain.py:4", ""]),
+        ("clip_before_unscale at train.py: reason: with a colon", ["train.py:4", "/job/train.py:5"]),
         ("clip_before_unscale at train.py:4: reason", ["train.py:4"]),
         ("double_unscale: reason", []),
     ],
@@ -40,7 +40,7 @@ def read(folder: Path, text: str) -> list[Known]:
 def test_what_a_line_covers(tmp_path: Path, line: str, covered: list[str]) -> None:
     """A cause everywhere, in a file, or at one line of it."""
     (known,) = read(tmp_path, f"# a comment\n\n  {line}  \n")
-    places = ["train.py:4", "train.py:5", "other.py:4", ""]
+    places = ["train.py:4", "/job/train.py:5", "other.py:4", "mytrain.py:4", ""]
     assert [place for place in places if known.covers(finding(place))] == covered
 
 

@@ -167,11 +167,12 @@ def test_dense_leaves_the_gradient_alone() -> None:
     [
         (torch.float16, [2.0**-24, 3 * 2.0**-24, 1.0, 0.0], 2 / 3),
         (torch.float16, [2.0**-24 / 65536, 1.0, 1.0, 0.0], 0.0),
-        (torch.bfloat16, [2.0**-24, 3 * 2.0**-24, 1.0, 0.0], 0.0),
+        (torch.bfloat16, [1.3 * 2.0**-24, 3.3 * 2.0**-24, 1.0, 0.0], 0.0),
+        (torch.bfloat16, [2.0**-24, 3 * 2.0**-24, 1.0, 0.0], 2 / 3),
     ],
 )
 def test_gradients_at_the_floor_of_fp16(dtype: torch.dtype, grads: list[float], share: float) -> None:
-    """The last numbers before 0 count where products are in fp16; what was scaled and unscaled lies between them."""
+    """The last numbers of fp16 before 0 count; what was scaled and unscaled, or never in fp16, lies between them."""
     parameter = weight(1, 1, 1, 1)
     optimizer = torch.optim.SGD([parameter], lr=0.1)
 

@@ -59,6 +59,24 @@ def test_the_size_that_every_attempt_ends_with(change: Change, losses: list[floa
     assert found["fixed_scaled_norm"] == pytest.approx(size, rel=1e-4)
 
 
+@pytest.mark.parametrize(("limit", "size"), [(0.5, 0.5), (200.0 * SCALE, 0.0), (0.1 * SCALE, 0.0), (float("inf"), 0.0)])
+def test_a_clamp_in_a_hook_shows_by_many_elements_of_one_size(limit: float, size: float) -> None:
+    """The gradients have it before anybody could look; a limit that was multiplied by the scale is right."""
+    parameter = weight(*[1.0] * 32)
+    parameter.register_hook(lambda grad: grad.clamp(-limit, limit))
+    optimizer, scaler = torch.optim.SGD([parameter], lr=0.0), GradScaler("cpu", init_scale=SCALE)
+    slope = torch.linspace(0.5, 1.5, 32)
+
+    def train() -> None:
+        for loss in (1.0, 1.0, 2.0, 4.0):
+            optimizer.zero_grad()
+            scaler.scale((parameter * slope * loss).sum()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+
+    assert seen(ScaledNorms(), train)["fixed_scaled_norm"] == size
+
+
 def test_a_clip_after_unscale_is_the_right_one() -> None:
     """What happens to gradients of their true size is no matter."""
     assert seen(ScaledNorms(), lambda: scaled_steps(normed, MANY, unscales=True))["fixed_scaled_norm"] == 0.0

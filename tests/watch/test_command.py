@@ -102,7 +102,7 @@ def test_a_command_without_a_training_says_that_nothing_was_seen(tmp_path: Path)
     watched = Watched(tmp_path, "", "echo", "hello")
     assert (watched.done.returncode, watched.done.stdout) == (0, "hello\n")
     assert watched.told["status"] == "not_enough_evidence"
-    assert "no process started a backward pass of torch" in watched.done.stderr
+    assert "no backward pass of torch was seen in any process" in watched.done.stderr
 
 
 def test_the_users_own_modules_stay_his(tmp_path: Path) -> None:

@@ -37,10 +37,7 @@ FIX = 12
 """Lines in which a script and its fixed twin differ at most."""
 
 KNOWN: dict[str, str] = {
-    # faults that are not seen
     "cached_half_weights_wrapped": "formats are read from modules without children, and of weights whose module ran",
-    "master_weights_refreshed": "weights are compared over one step, and what is written between two is not seen",
-    "static_scale_own_class": "a skip by other means than GradScaler is no attempt",
 }
 """Right scripts of which the wrong thing is said, and why."""
 

@@ -69,5 +69,5 @@ RULE = Rule(
     gate=("scaled_attempts", "train_formats"),
     needs=("clips_before_unscale_share", "fixed_scaled_norm"),
     judge=judge,
-    site="clip_site",
+    sites=("clip_site", "scaler_site", "step_site"),
 )

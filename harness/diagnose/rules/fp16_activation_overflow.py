@@ -74,5 +74,5 @@ RULE = Rule(
     gate=("train_formats",),
     needs=("nonfinite_loss_share",),
     judge=judge,
-    site="overflow_site",
+    sites=("overflow_site",),
 )

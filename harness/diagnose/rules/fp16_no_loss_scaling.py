@@ -74,5 +74,5 @@ RULE = Rule(
     gate=("train_formats", "scaled_attempts"),
     needs=("fp16_floor_share",),
     judge=judge,
-    site="backward_site",
+    sites=("backward_site",),
 )

@@ -20,13 +20,19 @@ FLUSHED = 0.01
 Measured: 0.73 for the digits perceptron held in fp16, whose weights are not finite after the first step."""
 
 
+ROUNDED = 0.99
+"""See harness.observe.rounding."""
+
+
 def possible(observations: Observations) -> bool:
-    """Some trainable weights, or the optimizer's state, are in a 16-bit format."""
-    return bool(_in_half(observations))
+    """Some trainable weights, or the optimizer's state, are in a 16-bit format, or make a round trip through one."""
+    return bool(_in_half(observations)) or observations.at_least("rounded_weight_share", ROUNDED)
 
 
 def judge(observations: Observations) -> Match | None:
     """Look at the updates that are lost: those that round away, and those that divide by a square that did."""
+    if not _in_half(observations):
+        return _rounded(observations)
     flushed = observations.at_least("flushed_moment_share", FLUSHED)
     if flushed and observations.at_least("lost_weights_step", 1):
         return _divided_by_nothing(observations)
@@ -48,6 +54,27 @@ def judge(observations: Observations) -> Match | None:
         ],
         confirm="Run once with a ten times larger learning rate: the stalled share must fall clearly.",
         action=ACTION,
+    )
+
+
+def _rounded(observations: Observations) -> Match | None:
+    """Tell of fp32 weights that are rounded between the steps."""
+    names = ("stalled_rounded_share", "stalled_rounded_between")
+    if not all(observations.at_least(name, STALLED) for name in names):
+        return None
+    share = observations.number("stalled_rounded_share") or 0.0
+    return Match(
+        confidence=0.85,
+        summary=(
+            "The optimizer holds its weights in fp32, but each step begins with weights that were rounded to 16 bits: "
+            f"{share:.0%} of the updates are below half of that format's spacing and are lost."
+        ),
+        evidence=[
+            observations.evidence("rounded_weight_share", f">= {ROUNDED}"),
+            *(observations.evidence(name, f">= {STALLED}") for name in names),
+        ],
+        confirm="Run once with a ten times larger learning rate: the stalled share must fall clearly.",
+        action="Never write the 16-bit copy back into the fp32 weights: it is made from them, in each step.",
     )
 
 
@@ -81,5 +108,5 @@ RULE = Rule(
     gate=HALF,
     needs=("stalled_half_share",),
     judge=judge,
-    site="step_site",
+    sites=("step_site",),
 )

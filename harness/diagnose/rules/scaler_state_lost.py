@@ -9,27 +9,40 @@ BOUND = 0.5
 """Octaves. The scale moves in factors of two, and a restored one does not move at all."""
 
 
+REPLACED = 2
+"""Scalers that took over: one may begin another phase of the training, two are made again and again."""
+
+
 def judge(observations: Observations) -> Match | None:
-    """Look for a resume that brings the optimizer back but not the scale, or after which the scale is another one."""
+    """Look for a resume that brings the optimizer back but not the scale, or for scalers that are made anew."""
     jumped = observations.at_least("scale_shift_at_resume", BOUND)
     fresh = observations.at_least("fresh_scaler_resumes", 1)
-    if not jumped and not fresh:
+    replaced = observations.at_least("replaced_scalers", REPLACED)
+    if jumped:
+        octaves = observations.number("scale_shift_at_resume")
+        told, confidence = f"At the resume the loss scale jumped by a factor of 2^{octaves:g}", 0.95
+    elif fresh:
+        told, confidence = "The optimizer's state was restored, and a new loss scaler took its steps", 0.85
+    elif replaced:
+        times = observations.number("replaced_scalers")
+        told, confidence = f"A new loss scaler took over the same optimizer {times:.0f} times, at another scale", 0.85
+    else:
         return None
-    told = (
-        f"At the resume the loss scale jumped by a factor of 2^{observations.number('scale_shift_at_resume'):g}"
-        if jumped
-        else "The optimizer's state was restored, and a new loss scaler took its steps"
-    )
     return Match(
-        confidence=0.95 if jumped else 0.85,
+        confidence=confidence,
         summary=f"{told}: the scale started over instead of continuing, and steps are skipped until it is found again.",
         evidence=[
             *([observations.evidence("scale_shift_at_resume", f">= {BOUND}")] if jumped else []),
             *([observations.evidence("fresh_scaler_resumes", ">= 1")] if fresh else []),
+            *([observations.evidence("replaced_scalers", f">= {REPLACED}")] if replaced else []),
             observations.context("skipped_steps"),
         ],
         confirm="Run the same steps without the interruption: the scale must not jump.",
-        action="Save scaler.state_dict() in the checkpoint and call scaler.load_state_dict() when resuming.",
+        action=(
+            "Make one scaler before the loop and keep it."
+            if replaced and not (jumped or fresh)
+            else "Save scaler.state_dict() in the checkpoint and call scaler.load_state_dict() when resuming."
+        ),
     )
 
 
@@ -39,5 +52,5 @@ RULE = Rule(
     gate=("scaled_attempts",),
     needs=("scale_shift_at_resume",),
     judge=judge,
-    site="scaler_site",
+    sites=("scaler_site",),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.diagnose.base import Match, Rule, under_a_scaler
+from harness.diagnose.base import Match, Rule, in_fp16, under_a_scaler
 from harness.diagnose.observations import Observations
 
 BOUND = 0.2
@@ -13,12 +13,20 @@ MOVES = 0.05
 """Back-offs per skipped step up to which the scale counts as fixed; a dynamic one backs off at each of them."""
 
 
+def possible(observations: Observations) -> bool:
+    """Under a live scaler, or where fp16 may be scaled by hand."""
+    return under_a_scaler(observations) or in_fp16(observations)
+
+
 def judge(observations: Observations) -> Match | None:
     """Skips go on, the forward pass is finite, and the scale has not moved."""
+    if observations.at_least("nonfinite_loss_share", BOUND / 2):
+        return None
+    if not under_a_scaler(observations):
+        return _thrown_away(observations)
     skips = observations.number("skipped_steps") or 0.0
     moved = (observations.number("scale_backoffs") or 0.0) > MOVES * skips
-    forward_is_lost = observations.at_least("nonfinite_loss_share", BOUND / 2)
-    if not observations.at_least("skipped_share_late", BOUND) or moved or forward_is_lost:
+    if not observations.at_least("skipped_share_late", BOUND) or moved:
         return None
     return Match(
         confidence=0.9,
@@ -38,11 +46,32 @@ def judge(observations: Observations) -> Match | None:
     )
 
 
+def _thrown_away(observations: Observations) -> Match | None:
+    """Without a GradScaler: finite losses, and gradients that are thrown away because they are not finite."""
+    if not observations.at_least("discarded_share_late", BOUND):
+        return None
+    share = observations.number("discarded_share_late") or 0.0
+    return Match(
+        confidence=0.8,
+        summary=(
+            f"{share:.0%} of the backward passes in the second half leave gradients that are not finite, and no step "
+            "follows, although the losses are finite: a loss scale that is applied by hand is too large and stays so."
+        ),
+        evidence=[
+            observations.evidence("discarded_share_late", f">= {BOUND}"),
+            observations.evidence("nonfinite_loss_share", f"< {BOUND / 2}"),
+            observations.context("attempted_steps"),
+        ],
+        confirm="Run once in bf16, or with a scale of 1: no gradient may be thrown away.",
+        action="Lower the scale whenever gradients are not finite, as torch.amp.GradScaler does, or use that.",
+    )
+
+
 RULE = Rule(
     category="precision",
-    applies=under_a_scaler,
-    gate=("scaled_attempts",),
-    needs=("skipped_share_late", "nonfinite_loss_share"),
+    applies=possible,
+    gate=("scaled_attempts", "train_formats"),
+    needs=("nonfinite_loss_share",),
     judge=judge,
-    site="scaler_site",
+    sites=("scaler_site", "backward_site"),
 )

@@ -1,5 +1,4 @@
 # expect: low_precision_reduction
-# level: full
 # mypy: ignore-errors
 import torch
 from sklearn.datasets import load_digits

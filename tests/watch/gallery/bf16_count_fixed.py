@@ -1,5 +1,4 @@
 # expect: healthy
-# level: full
 # mypy: ignore-errors
 import torch
 from sklearn.datasets import load_digits

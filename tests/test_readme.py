@@ -80,14 +80,24 @@ def test_every_make_target_exists(target: str) -> None:
 
 
 def test_the_example_training_is_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The shown command names the cause, and the line of the shown script."""
+    """The shown command names the cause and the line of the shown script; a gate knows what was judged harmless."""
     monkeypatch.chdir(tmp_path)
     text = example("my_train.py")
     Path("my_train.py").write_text(text, encoding="utf-8")
-    [line] = [line for line in SHOWN if line.startswith("gpu-exam watch -- python")]
-    words = shlex.split(line)[1:]
-    assert gpu_exam([words[0], "--out", "out", *words[1:-2], sys.executable, words[-1]]) == 0
-    [finding] = json.loads(Path("out/diagnosis.json").read_text(encoding="utf-8"))["findings"]
+    shown = {line.split()[2]: shlex.split(line)[1:] for line in SHOWN if line.endswith("-- python my_train.py")}
+    watch, gate = (with_this_python(shown[flag]) for flag in ("--out", "--known"))
+    assert gpu_exam(watch) == 0
+    [finding] = json.loads(Path("runs/watched/diagnosis.json").read_text(encoding="utf-8"))["findings"]
     clip = next(number for number, row in enumerate(text.splitlines(), 1) if "clip_grad_norm_" in row)
     assert finding["cause"] == "clip_before_unscale"
     assert f"my_train.py:{clip}" in finding["action"]
+    Path("known.txt").write_text("", encoding="utf-8")
+    assert gpu_exam(gate) == 1
+    [known] = [shlex.split(line)[1] for line in SHOWN if line.endswith("> known.txt")]
+    Path("known.txt").write_text(f"{known}\n", encoding="utf-8")
+    assert gpu_exam(gate) == 0
+
+
+def with_this_python(words: list[str]) -> list[str]:
+    """Return a command that runs this Python in place of whatever is called so."""
+    return [sys.executable if word == "python" else word for word in words]

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from pathlib import Path
 
 from harness.cli.terminal import say, table
 from harness.cli.words import as_json, as_words
 from harness.errors import UsageError
 from harness.trace.diagnosis import TraceDiagnosis, diagnose_trace
-from harness.trace.torch_json import is_trace, read_trace
-
-HEAD = 65536
-"""Bytes of a file that are looked at to tell what it is."""
+from harness.trace.read import is_trace, read_trace
 
 MAX_NAME = 80
 """Characters of a kernel's name that are shown."""
@@ -21,7 +16,7 @@ MAX_NAME = 80
 
 def are_traces(paths: list[str]) -> bool:
     """Whether the files are traces; UsageError when a trace is given beside other files."""
-    traces = [path for path in paths if is_trace(_head(Path(path)))]
+    traces = [path for path in paths if is_trace(Path(path))]
     if traces and len(paths) > 1:
         raise UsageError(f"{paths[1]}: a second file beside the trace {traces[0]}; one trace is accepted")
     return bool(traces)
@@ -33,22 +28,6 @@ def diagnose_trace_file(path: str, *, json: bool, verbose: bool = False) -> Trac
     words = as_words(result, verbose=verbose)
     say(as_json(result) if json else "\n".join([*words, *(_where(result) if result.shares else [])]))
     return result
-
-
-def _head(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            begin = file.read(HEAD)
-    except OSError:
-        return b""
-    if begin[:2] == b"\x1f\x8b":
-        try:
-            begin = zlib.decompressobj(wbits=31).decompress(begin, HEAD)
-        except (zlib.error, gzip.BadGzipFile):
-            return b""
-    if begin[:2] in {b"\xff\xfe", b"\xfe\xff"}:
-        return begin.decode("utf-16", errors="replace").encode()
-    return begin
 
 
 def _where(result: TraceDiagnosis) -> list[str]:

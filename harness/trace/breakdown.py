@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from harness.trace.intervals import Intervals, both, gaps, minus, union, within
 from harness.trace.kernels import is_communication, is_matrix, units_of
-from harness.trace.normal import COPY, KERNEL, Ids, Trace
+from harness.trace.normal import COPY, KERNEL, DeviceWork, Ids, Trace
 from harness.trace.window import Window, launches, window_of
 
 ALLOCATOR = re.compile(
@@ -62,8 +62,19 @@ TOP = 10
 """Kernels told."""
 
 
+def busiest(trace: Trace) -> Trace:
+    """Return the trace with the work of one device, that with most: work of the others would hide its idle time."""
+    work = trace.work
+    devices, places = np.unique(work.device, return_inverse=True)
+    if len(devices) < 2:
+        return trace
+    times = np.bincount(places, weights=(work.end - work.start) * (work.kind == KERNEL))
+    mine = places == int(times.argmax())
+    return replace(trace, work=DeviceWork(*(column[mine] for column in vars(work).values())))
+
+
 def break_down(trace: Trace) -> Breakdown:
-    """Return the partition of a trace with device work."""
+    """Return the partition of a trace of one device."""
     window = window_of(trace)
     work, kinds = trace.work, np.array([is_communication(name) for name in trace.names], dtype=bool)
     is_kernel, is_copy = work.kind == KERNEL, work.kind == COPY

@@ -10,7 +10,7 @@ from msgspec import field
 
 from harness.diagnose.diagnosis import UNKNOWN
 from harness.diagnose.finding import Category, Diagnosis, Evidence, Finding, Status
-from harness.trace.breakdown import Breakdown, break_down
+from harness.trace.breakdown import Breakdown, break_down, busiest
 from harness.trace.kernels import is_communication
 from harness.trace.normal import Trace
 from harness.trace.refusal import reasons_against, without_work
@@ -48,6 +48,7 @@ def diagnose_trace(trace: Trace) -> TraceDiagnosis:
     refused = without_work(trace)
     if refused:
         return TraceDiagnosis(status="not_enough_evidence", missing=refused)
+    trace = busiest(trace)
     breakdown = break_down(trace)
     against = reasons_against(trace, breakdown)
     findings = [] if against else _findings(trace, breakdown)

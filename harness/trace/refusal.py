@@ -6,7 +6,7 @@ import numpy as np
 
 from harness.diagnose.finding import Missing
 from harness.trace.breakdown import Breakdown
-from harness.trace.normal import NO_CORRELATION, Trace
+from harness.trace.normal import KERNEL, NO_CORRELATION, Trace
 
 RECORDED = 0.9
 """Least share of launches with a kernel record; profilers drop records when their buffers are full."""
@@ -17,6 +17,9 @@ UNATTRIBUTED = 0.2
 APART = 50.0
 """Mean distance of neighbouring correlation ids from which most calls are missing: the driver counts every call.
 Measured on complete traces of V100 to H100 and MI300X: 1 to 12; on one whose events were sampled: 216."""
+
+LEAST = 20
+"""Kernels below which there is no training to judge: the smallest step that was seen launches 60."""
 
 RECORD_AGAIN = "record again with torch.profiler.profile(activities=[CPU, CUDA], schedule=schedule(1, 1, 4))"
 
@@ -31,6 +34,9 @@ def without_work(trace: Trace) -> list[Missing]:
 def reasons_against(trace: Trace, breakdown: Breakdown) -> list[Missing]:
     """Return what keeps the shares from meaning what they say."""
     found = []
+    num_kernels = int((trace.work.kind == KERNEL).sum())
+    if num_kernels < LEAST:
+        found.append(_missing(f"a training: {num_kernels} kernel(s) are no step", RECORD_AGAIN))
     if breakdown.recorded < RECORDED:
         found.append(_missing(f"kernel records: {breakdown.recorded:.0%} of the launches have one", RECORD_AGAIN))
     distance = _distance(trace)

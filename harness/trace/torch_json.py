@@ -6,7 +6,6 @@ import gzip
 import json
 import re
 import zlib
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import msgspec
 import numpy as np
 
 from harness.errors import UsageError
+from harness.trace.build import Names, columns
 from harness.trace.normal import COPY, KERNEL, NO_CORRELATION, SET, DeviceWork, HostCalls, Spans, Trace
 
 DEVICE = {
@@ -30,12 +30,12 @@ CALLS = {"runtime", "cuda_runtime", "cuda_driver", "driver", "hip_runtime", "hip
 
 OPERATORS = {"operator", "cpu_op", "user_annotation", "python_function"}
 
-LOADING = re.compile(r"DataLoader.*__next__|dataloader\.py\(\d+\): __next__|#.*DataLoaderIter", re.IGNORECASE)
-
 ALONE = "_SingleProcessDataLoaderIter"
 """The iterator of a DataLoader with num_workers=0."""
 
 STEP = "ProfilerStep"
+
+LOADING = re.compile(r"DataLoader.*__next__|dataloader\.py\(\d+\): __next__|#.*DataLoaderIter", re.IGNORECASE)
 
 
 class Arguments(msgspec.Struct):
@@ -155,17 +155,6 @@ def _int(value: Any, otherwise: int) -> int:
         return int(digits.group()) if digits else otherwise
 
 
-class Names:
-    """Names and their places."""
-
-    def __init__(self) -> None:
-        self.places: dict[str, int] = {}
-
-    def place(self, name: str) -> int:
-        """Return the place of a name, a new one at the end."""
-        return self.places.setdefault(name, len(self.places))
-
-
 def _normal(found: FastFile, path: Path) -> Trace:
     names = Names()
     work: list[tuple[float, float, int, int, int, int, int]] = []
@@ -198,23 +187,16 @@ def _normal(found: FastFile, path: Path) -> Trace:
     return Trace(
         file=str(path),
         names=list(names.places),
-        work=DeviceWork(*_columns(work, 7, floats=2)),
-        calls=HostCalls(*_columns(calls, 4, floats=2)),
-        steps=Spans(*_columns(steps, 2, floats=2)),
-        loading=Spans(*_columns(loading, 2, floats=2)),
-        busy=Spans(*_columns(busy, 2, floats=2)),
+        work=DeviceWork(*columns(work, 7, floats=2)),
+        calls=HostCalls(*columns(calls, 4, floats=2)),
+        steps=Spans(*columns(steps, 2, floats=2)),
+        loading=Spans(*columns(loading, 2, floats=2)),
+        busy=Spans(*columns(busy, 2, floats=2)),
         rank=_known(info.get("rank")),
         num_ranks=_known(info.get("world_size")),
         gpu=_gpu(found.deviceProperties),
         loads_alone=alone,
     )
-
-
-def _columns(rows: Iterable[tuple[Any, ...]], width: int, floats: int) -> list[Any]:
-    """Return rows as columns in the order of the first; the first ``floats`` columns are times."""
-    ordered = sorted(rows, key=lambda row: row[0])
-    columns = list(zip(*ordered, strict=True)) or [()] * width
-    return [np.array(column, dtype=np.float64 if at < floats else np.int64) for at, column in enumerate(columns)]
 
 
 def _known(value: Any) -> int | None:

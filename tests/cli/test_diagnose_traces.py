@@ -29,7 +29,7 @@ def test_trace_status_and_exit_code(
     assert main(["diagnose", str(path)]) == code
     out = capsys.readouterr().out
     assert out.startswith(f"status: {status}")
-    assert ("window: 3 ms, 3 step(s); compute" in out) == (status != "not")
+    assert ("window: 20 ms, 20 step(s); compute" in out) == (status != "not")
 
 
 def test_the_json_of_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

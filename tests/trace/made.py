@@ -67,8 +67,8 @@ class Made:
         return path
 
 
-def steps(num: int = 3, length: float = 1000.0, **parts: tuple[float, float]) -> Made:
-    """Return equal steps; each part of one is (begin, end) as shares of it.
+def steps(num: int = 21, length: float = 1000.0, **parts: tuple[float, float]) -> Made:
+    """Return equal steps, as many as make a training; each part of one is (begin, end) as shares of it.
 
     ``compute``, ``simt``, ``communication`` and ``copy`` are device work; ``loading``, ``allocating`` and ``waiting``
     what the host does.

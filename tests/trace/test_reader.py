@@ -19,7 +19,7 @@ from tests.trace.made import ADD, Made, steps
 
 def plain() -> dict[str, Any]:
     """Return a trace with everything."""
-    return steps(compute=(0.1, 0.4), communication=(0.3, 0.6), copy=(0.7, 0.8), loading=(0.8, 1.0)).as_file()
+    return steps(3, compute=(0.1, 0.4), communication=(0.3, 0.6), copy=(0.7, 0.8), loading=(0.8, 1.0)).as_file()
 
 
 def changed(change: Callable[[dict[str, Any]], object]) -> bytes:

@@ -19,6 +19,16 @@ def of(made: Made, folder: Path) -> TraceDiagnosis:
     return diagnose_trace(read_trace(made.write(folder / "trace.json")))
 
 
+def test_one_device_is_judged(tmp_path: Path) -> None:
+    """Another one that works while the first idles does not hide it."""
+    made = steps(10, compute=(0.0, 0.5))
+    for event in steps(10, compute=(0.5, 0.9)).events:
+        if event["cat"] == "kernel":
+            event["args"] |= {"device": 1, "correlation": event["args"]["correlation"] + 50}
+            made.events.append(event)
+    assert of(made, tmp_path).shares["compute"] == pytest.approx(0.5, abs=0.01)
+
+
 @pytest.mark.parametrize(
     ("parts", "category", "cause"),
     [
@@ -101,11 +111,12 @@ def silent(made: Made) -> Made:
     ("made", "told"),
     [
         (Made().host("aten::mm", 0, 10), "the trace holds no kernel"),
+        (Made().work(HALF_GEMM, 0, 10, launched=0), "1 kernel(s) are no step"),
         (sampled(steps(compute=(0.5, 1.0))), "most are not in the file"),
-        (unlaunched(steps(4, compute=(0.5, 1.0))), "of the launches have one"),
+        (unlaunched(steps(60, compute=(0.5, 1.0))), "of the launches have one"),
         (silent(steps(compute=(0.5, 1.0))), "the host shows nothing"),
     ],
-    ids=["no kernel", "sampled", "dropped records", "nobody knows"],
+    ids=["no kernel", "one kernel", "sampled", "dropped records", "nobody knows"],
 )
 def test_what_says_too_little_is_not_judged(made: Made, told: str, tmp_path: Path) -> None:
     """The reason, and how to record it again."""

@@ -35,7 +35,12 @@ def run(words: list[str]) -> int:
         usage="gpu-exam watch [--out DIR] [--level default|full] [--known FILE] [--verbose] -- COMMAND ...",
     )
     parser.add_argument("--out", metavar="DIR", help="where records and diagnosis.json go")
-    parser.add_argument("--level", default="default", type=one_of(*LEVELS), help="full looks at every reduction; slow")
+    parser.add_argument(
+        "--level",
+        default="default",
+        type=one_of(*LEVELS),
+        help="full repeats reductions and evaluations in more bits; slow",
+    )
     add_known(parser, "exit with the diagnosis's code where the command's own is 0")
     parser.add_argument("--verbose", action="store_true", help="tell everything, and where each number was read")
     flags, wanted = _split(words)

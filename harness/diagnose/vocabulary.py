@@ -31,7 +31,7 @@ NUMBERS: dict[str, tuple[str, str]] = {
     "nonfinite_loss_first": ("the first backward pass that began at inf or NaN", "backward pass"),
     "nonfinite_loss_share": ("losses that are inf or NaN", SHARE),
     "overflow_step": ("first step whose activations overflowed", "step"),
-    "reduction_error": ("sums in 16 bits against the same sums in fp32, relative", SHARE),
+    "reduction_error": ("sums in 16 bits against the same sums in float64, relative", SHARE),
     "running_sum_error": ("numbers added up one by one in 16 bits against their exact sum, relative", SHARE),
     "scale_backoffs": ("times that the loss scale was lowered", "times"),
     "scale_shift_at_resume": ("the loss scale after a resume against the saved one", "octaves"),

@@ -18,8 +18,11 @@ from harness.logs.normal import LoggedRun, Point, Series
 from harness.logs.pairs import MEAN, Pair, Row
 
 MAX_COLUMNS = 400
+"""Columns, skipped steps and runs that are kept of one file: whatever it holds, memory stays bounded."""
+
 MAX_SKIPS = 10_000
 MAX_RUNS = 50
+
 SEEN_ROWS = 3
 """Rows that must hold a telling word before it says what kind of training this is."""
 
@@ -62,7 +65,7 @@ class Builder:
     def _hear(self, keys: list[str]) -> None:
         """Remember words that tell of a special kind of training."""
         for key in keys:
-            for word in telling_words(key):
+            for word in _telling_words(key):
                 self.words[word] += 1
 
     def lost(self, line: int) -> None:
@@ -86,7 +89,7 @@ class Builder:
         for index, (first, end) in enumerate(bounds):
             number = f"run {index + 1} of {len(bounds)}" if len(bounds) > 1 else ""
             columns = [_cut(column, first, end) for column in self.columns.values()]
-            for name, mine in by_run([column for column in columns if column.points]).items():
+            for name, mine in _by_run([column for column in columns if column.points]).items():
                 runs.append(self._run(mine, (first, end), name or number))
         return [run for run in runs if run.series or run.skips or run.parts]
 
@@ -152,7 +155,6 @@ class Builder:
             skips=[skip for skip in self.skips if bounds[0] <= skip.order < bounds[1]],
             traits=self._traits(columns),
             number=number,
-            num_rows=bounds[1] - bounds[0],
         )
 
     def _traits(self, columns: list[Column]) -> frozenset[str]:
@@ -170,7 +172,7 @@ STAMP = Meaning("stamp", "train")
 
 
 @lru_cache(maxsize=4096)
-def telling_words(key: str) -> tuple[str, ...]:
+def _telling_words(key: str) -> tuple[str, ...]:
     """Return the words of a key that tell of a special kind of training."""
     return tuple({*words_of(key)[-3:]} & TELLING)
 
@@ -221,7 +223,7 @@ def _goes_on(before: list[float], after: list[float]) -> bool:
     return abs(begins - end) < abs(begins - start)
 
 
-def by_run(columns: list[Column]) -> dict[str, list[Column]]:
+def _by_run(columns: list[Column]) -> dict[str, list[Column]]:
     """Return the columns by the run that their names begin with, as a table of several runs has them."""
     named = {c.id.key.rpartition(" - ")[0] for c in columns if c.id.meaning.name == "loss" and c.tabled} - {""}
     if len(named) < 2:

@@ -25,8 +25,10 @@ GREW_VAGUE = 2.0
 """The same for a name that does not say whether it is a clock."""
 
 LEAST_STRICT = 8
+"""Points that a column which never falls must have before its growth as a whole says that it is a clock."""
 
 VAGUE = {"time", "time (s)", "time_s", "t", "seconds"}
+"""Names that do not say whether they count from the start or tell of one step."""
 
 MILLISECONDS = 1e11
 """A clock that began in 1970 counts 1.7e9 seconds by now, or 1.7e12 milliseconds."""

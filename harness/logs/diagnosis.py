@@ -34,7 +34,7 @@ def _diagnose_run(run: LoggedRun, known: Collection[Known]) -> Diagnosis:
     checked = [name for name, rule in rules.items() if rule.can_judge(run) and not isinstance(verdicts[name], Doubt)]
     unable = [
         Missing(observation=rule.needs, needed_for=name, command=f"log {rule.to_log}")
-        for name, rule in sorted(rules.items(), key=lambda item: ASKED_FIRST.find(item[0]) % 1000)
+        for name, rule in sorted(rules.items(), key=lambda item: (*ASKED_FIRST, item[0]).index(item[0]))
         if not rule.can_judge(run) and verdicts[name] is None
     ]
     findings, old = parted(sorted(findings, key=lambda finding: -finding.confidence), known)
@@ -59,7 +59,7 @@ def _unnamed(run: LoggedRun) -> list[Missing]:
 ASIDE = {"memory", "elapsed_s", "lr"}
 """What other texts speak of as well; alone it makes no training log."""
 
-ASKED_FIRST = "loss_nan loss_divergence loss_stuck overfitting underfitting"
+ASKED_FIRST = ("loss_nan", "loss_divergence", "loss_stuck", "overfitting", "underfitting")
 """What most logs could tell and a reader misses most; the rest follows in the order of the names."""
 
 IMPLIED = {

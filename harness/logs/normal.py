@@ -62,7 +62,6 @@ class LoggedRun:
     """``rivals``, ``rl``, ``contrastive``: trainings whose losses mean something else."""
     number: str = ""
     """``run 2 of 3`` where the log holds several."""
-    num_rows: int = 0
 
     def get(self, name: str) -> Series:
         """Return a series, empty when the log has none."""

@@ -18,7 +18,6 @@ class Pair(NamedTuple):
     key: str
     value: float
     split: str = ""
-    unit: str = ""
 
 
 @dataclass

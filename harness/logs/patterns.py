@@ -82,6 +82,7 @@ LEVEL = re.compile(r"\b(?:INFO|DEBUG|WARNING|NOTICE)\b")
 _SPLITS = "|".join(sorted(TRAIN_WORDS | VAL_WORDS))
 SPLIT_WORD = re.compile(rf"(?<![A-Za-z_./-])({_SPLITS})(?![A-Za-z./-])", re.IGNORECASE)
 SPLIT_IN_KEY = re.compile(rf"(?<![A-Za-z_./-])({_SPLITS})(?![A-Za-z_./-])", re.IGNORECASE)
+"""The same within a key, where the word of ``val_loss`` belongs to the name and is read with it."""
 
 EPOCH_BEFORE_COUNTER = re.compile(
     r"\b(?:train|test|val|valid|eval|validate|epoch)\w*:?\s*\[?(\d+)\]?:?\s*(?=[\[(]\s*\d+/)", re.IGNORECASE

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import median
 
-from harness.diagnose.finding import Category, Diagnosis, Evidence, Finding, Missing
+from harness.diagnose.finding import Category, Diagnosis, Finding, Missing
+from harness.logs.base import evidence_of
 from harness.logs.curves import MAD_TO_SIGMA, smoothed, tail, width_of
 from harness.logs.normal import Log, LoggedRun, Point, Series, where
 
@@ -101,8 +102,8 @@ def _judged(run: LoggedRun, other: LoggedRun, name: str, category: Category, pai
                 f"({where(reference.last)}): worse by {worse:.3g}, and the noise of both allows {bound:.2g}."
             ),
             evidence=[
-                _evidence(f"{name}_regression", worse, f"> {bound:.3g}", run.source(mine.last.line)),
-                _evidence(f"reference_{name}", reference.level, "told for context", other.source(reference.last.line)),
+                evidence_of(run, f"{name}_regression", worse, f"> {bound:.3g}", mine.last.line),
+                evidence_of(other, f"reference_{name}", reference.level, "told for context", reference.last.line),
             ],
             confirm=(
                 "Repeat both with two more seeds: a regression is real when it is larger than the spread over seeds."
@@ -110,10 +111,6 @@ def _judged(run: LoggedRun, other: LoggedRun, name: str, category: Category, pai
             action="Change back one difference between the two runs at a time, the precision first, until it is gone.",
         )
     ]
-
-
-def _evidence(name: str, value: float, threshold: str, source: str) -> Evidence:
-    return Evidence(name=name, value=value, unit="", threshold=threshold, source=source)
 
 
 def _missing(observation: str) -> Missing:

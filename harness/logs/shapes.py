@@ -44,7 +44,6 @@ class Cell:
     key: str
     span: Span
     split: str = ""
-    unit: str = ""
     factor: float = 1.0
     inverse: bool = False
     """A rate that is kept as a time."""
@@ -62,7 +61,7 @@ class Cell:
             value = 60 * value + float(text[self.seconds[0] : self.seconds[1]])
         if self.total:
             value /= float(text[self.total[0] : self.total[1]]) or 1.0
-        return Pair(self.key, self.factor / value if self.inverse else value * self.factor, self.split, self.unit)
+        return Pair(self.key, self.factor / value if self.inverse else value * self.factor, self.split)
 
 
 @dataclass
@@ -122,12 +121,6 @@ def shape_of(text: str) -> Shape:
     return found
 
 
-def scan(number: int, text: str) -> Row:
-    """Return the named numbers of one line of text."""
-    text = text[:MAX_SCANNED]
-    return shape_of(text).row(number, text)
-
-
 def _analysed(text: str) -> Shape:
     shape = Shape(text)
     stamp = patterns.STAMP.search(text, 0, patterns.STAMP_COLUMNS)
@@ -183,7 +176,7 @@ def _read_pair(shape: Shape, match: re.Match[str], split: str) -> None:
         return
     minutes = patterns.MINUTES.match(shape.clean, match.start("value")) if meaning.name in TIMES else None
     if minutes:
-        shape.cells.append(Cell(key, minutes.span(1), meaning.split or split, "s", seconds=minutes.span(2)))
+        shape.cells.append(Cell(key, minutes.span(1), meaning.split or split, seconds=minutes.span(2)))
         return
     if _read_both(shape, match):
         return
@@ -237,7 +230,7 @@ def _read_bare(shape: Shape) -> None:
         _take(shape, "s/step", found.span("value"), shape.split, found["unit"])
     elif bar := patterns.BAR_RATE.search(text):
         inverse = bar["unit"] != "s/it"
-        shape.cells.append(Cell("s/it", bar.span("value"), shape.split, "s", inverse=inverse))
+        shape.cells.append(Cell("s/it", bar.span("value"), shape.split, inverse=inverse))
     elif "loss" in names and "step_time_s" not in names and (bare := patterns.BARE_TIME.search(text)):
         _take(shape, "step time", bare.span("value"), shape.split, "ms")
     if "throughput" not in names and (rate := patterns.BARE_RATE.search(text)):
@@ -254,9 +247,9 @@ def _take(shape: Shape, key: str, span: Span, split: str = "", unit: str = "", t
         shape.others.append(key)
         return
     if unit in {"it/s", "s/it"}:
-        shape.cells.append(Cell("s/it", span, split, "s", inverse=unit == "it/s"))
+        shape.cells.append(Cell("s/it", span, split, inverse=unit == "it/s"))
         return
-    shape.cells.append(Cell(key, span, split, unit, factor_of(key.removesuffix(MEAN), unit), total=total))
+    shape.cells.append(Cell(key, span, split, factor_of(key.removesuffix(MEAN), unit), total=total))
 
 
 def _float(text: str) -> float | None:

@@ -158,7 +158,7 @@ class Table:
             value, unit = _cell(cell, decimal_comma=self.delimiter == ";")
             if value is None:
                 return None
-            pairs.append(Pair(key, value * (FACTOR.get(unit, 1.0) if unit else factor), split, unit))
+            pairs.append(Pair(key, value * (FACTOR.get(unit, 1.0) if unit else factor), split))
         if self.naming >= 0 and max(self.naming, self.value) < len(cells):
             value, _ = _cell(cells[self.value], decimal_comma=self.delimiter == ";")
             name = cells[self.naming]

@@ -32,10 +32,9 @@ from harness.observe.sites import entered_by_torch
 FIRST_SAMPLES = (1, 10, 20, 50, 100)
 """Steps sampled at the start, where a run goes wrong or does not."""
 
-
-EVALUATIONS = 20
-"""Attempts between two in which the entry into a region without gradients has forward passes looked at: evaluations are
-further apart, and a loop that enters one in every step is not slowed down."""
+REGION_INTERVAL = 20
+"""Attempts between two regions without gradients that are looked into: evaluations are further apart, and a loop that
+enters such a region in every step is not slowed down."""
 
 
 class Attachment:
@@ -197,7 +196,8 @@ class Attachment:
             self._patches.replace(region, "__enter__", self._enter_no_grad, only=lambda _region: self._is_armed)
         for cls in (Optimizer, nn.Module):
             self._patches.replace(cls, "zero_grad", self._zero_grad, event="on_zero_grad")
-        self._routes = [route(self._patches, self.tell) for route in ROUTES]
+        for route in ROUTES:
+            route(self._patches, self.tell)
 
     def _before_scaler_step(self, scaler: GradScaler, optimizer: Optimizer, *_args: Any, **_kwargs: Any) -> None:
         self._step_reported = False
@@ -239,7 +239,7 @@ class Attachment:
         self.attempts += 1
         self.has_trained = True
         self.is_unused = False
-        self._is_armed = self.attempts - self._evaluated >= EVALUATIONS
+        self._is_armed = self.attempts - self._evaluated >= REGION_INTERVAL
         self.tell("on_attempt_end", self.attempts)
         was_sampled, self.sampled = self.sampled, self.samples(self.attempts + 1)
         if self.sampled or was_sampled or self._forward.is_on:

@@ -112,7 +112,7 @@ class Clipping(Observer):
         return [sample for sample in new if "step_norm_ratio" in sample]
 
     def summary(self) -> dict[str, Any]:
-        """Return the median over the samples; None when no clip could be followed."""
+        """Return the median of the ratios and the share of second divisions; None where nothing could be compared."""
         self.read()
         octaves = [sample["second_unscale"] for sample in self.history if "second_unscale" in sample]
         known = [value for value in octaves if not math.isnan(value)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -75,7 +76,7 @@ class Discards(Observer):
     def _settle(self) -> None:
         pending, self.pending = self.pending, []
         for thrown, norm in zip(pending, on_host([thrown.norm for thrown in pending]), strict=True):
-            if norm - norm != 0:  # inf or NaN
+            if not math.isfinite(norm):
                 self.discarded.append(thrown.place)
                 self.leads += thrown.is_lead
 

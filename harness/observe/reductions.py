@@ -1,7 +1,7 @@
 """Are sums, means and norms accumulated in a format that cannot hold them?
 
-A dispatch mode repeats every 16-bit reduction in float64 and follows scalars that are added up one
-by one. The backward pass is left out: its overflows are the loss scaler's business. This costs more
+A dispatch mode repeats every 16-bit reduction in float64 and follows scalars and short vectors that are added
+up one by one. The backward pass is left out: its overflows are the loss scaler's business. This costs more
 than a few per cent, so it is only on when all observers are asked for. What must see every operation
 shares this mode.
 """
@@ -20,7 +20,7 @@ from harness.observe.base import Observer
 from harness.observe.casts import Casts
 from harness.observe.formats import HALF, MANTISSA_BITS
 from harness.observe.overflows import Overflows, on_host
-from harness.observe.shadows import LONG, SMALLEST, Shadow, relative_error
+from harness.observe.shadows import LONG, SMALLEST, Shadow, relative_error, shadow_of
 from harness.observe.sites import caller
 
 aten = torch.ops.aten
@@ -153,13 +153,11 @@ class Reductions(Observer, TorchDispatchMode):
 
     def _shadow(self, value: Any) -> Shadow | None:
         if not isinstance(value, Tensor):
-            exact = torch.tensor([float(value)], dtype=torch.float64)
-            return Shadow(exact, exact.abs(), 0)
+            return shadow_of(torch.tensor(float(value), dtype=torch.float64))
         if value.numel() > MAX_VECTOR or not value.is_floating_point() or value.layout != torch.strided:
             return None
         known: Shadow | None = self.exact.get(value)
-        exact = value.detach().double().reshape(-1)
-        return known or Shadow(exact, exact.abs(), 0)
+        return known or shadow_of(value)
 
     def _keep(self, func: Any, result: Tensor, exact: Tensor, size: Tensor) -> None:
         """Keep the largest error as a number of its own: the result may be changed in place later."""

@@ -82,7 +82,7 @@ class Rounding(Observer):
             self.pending.append(torch.stack([_on_grid(old, new, dtype) for dtype in HALF]))
 
     def read(self) -> list[dict[str, Any]]:
-        """Return the samples as numbers, of the format that fits better."""
+        """Keep the samples as numbers, of the format that fits better; they are no records by themselves."""
         new: list[dict[str, Any]] = []
         for on, off, stalled in (max(grids.tolist()) for grids in self.pending):
             new.append({"on": on if off >= OFF else 0.0, "stalled": stalled})

@@ -1,4 +1,4 @@
-"""By which functions of torch do clips, schedules and sums come by? One route for each kind."""
+"""Through which functions of torch do clips, schedules and sums go? One route for each kind."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from harness.observe.base import Observer
 from harness.observe.overflows import on_host
-from harness.observe.shadows import LONG, SMALLEST, Shadow, relative_error
+from harness.observe.shadows import LONG, SMALLEST, Shadow, relative_error, shadow_of, wide
 from harness.observe.sites import caller
 
 SHORT = 16
@@ -63,7 +63,7 @@ class RunningSums(Observer):
         # In place, the number has been changed once more by now, and by nothing else if the sum is still ours.
         if known is None or known.version != _version(one) - (result is one and not one.is_inference()):
             self.chains += 1
-            known = Running(_shadow_of(before), 0, self.chains, f"add at {caller()}")
+            known = Running(shadow_of(before), 0, self.chains, f"add at {caller()}")
         base = known.shadow
         length = max(base.length, summand.length) + 1
         shadow = Shadow(base.exact + summand.exact, base.size + summand.size, length)
@@ -89,11 +89,11 @@ class RunningSums(Observer):
     def _shadow(self, value: Any) -> Shadow | None:
         """Return what an addend is exactly: a sum itself, or its own value."""
         if not isinstance(value, Tensor):
-            return _shadow_of(torch.tensor(float(value), dtype=torch.float64))
+            return shadow_of(torch.tensor(float(value), dtype=torch.float64))
         if not value.is_floating_point() or value.layout != torch.strided:
             return None
         known: Running | None = self.sums.get(value)
-        return known.shadow if known is not None and known.version == _version(value) else _shadow_of(value)
+        return known.shadow if known is not None and known.version == _version(value) else shadow_of(value)
 
     def _settle(self) -> None:
         kept, self.last = list(self.last.values()), {}
@@ -103,16 +103,7 @@ class RunningSums(Observer):
 
 
 def _error(value: Tensor, shadow: Shadow) -> Tensor:
-    return relative_error(_wide(value), shadow.exact, shadow.size, SMALLEST[value.dtype])
-
-
-def _shadow_of(value: Tensor) -> Shadow:
-    exact = _wide(value)
-    return Shadow(exact, exact.abs(), 0)
-
-
-def _wide(value: Tensor) -> Tensor:
-    return value.detach().double().reshape(-1)
+    return relative_error(wide(value), shadow.exact, shadow.size, SMALLEST[value.dtype])
 
 
 def _version(value: Tensor) -> int:

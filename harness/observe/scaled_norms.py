@@ -90,7 +90,7 @@ class ScaledNorms(Observer):
         self.before, self.unscaled = {}, set()
 
     def read(self) -> list[dict[str, Any]]:
-        """Keep the sizes as numbers; they are no samples by themselves."""
+        """Keep the sizes as numbers; they are no records by themselves."""
         self.sizes += [
             Sizes(*row) for row in (sizes.tolist() for sizes in self.pending) if all(map(math.isfinite, row))
         ]

@@ -26,6 +26,17 @@ class Shadow:
     """Additions that led to it."""
 
 
+def shadow_of(value: Tensor) -> Shadow:
+    """Return what a number or vector stands for that is no sum."""
+    exact = wide(value)
+    return Shadow(exact, exact.abs(), 0)
+
+
+def wide(value: Tensor) -> Tensor:
+    """Return the elements in float64, as a vector."""
+    return value.detach().double().reshape(-1)
+
+
 def relative_error(result: Tensor, exact: Tensor, size: Tensor, smallest: float) -> Tensor:
     """Return the largest |result - exact| / size beyond the format's smallest number, a scalar on the device.
 

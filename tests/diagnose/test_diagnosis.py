@@ -244,31 +244,6 @@ def test_what_costs_too_much_may_be_missing(summary: dict[str, Any], missing: li
     assert (result.status, [entry.needed_for for entry in result.missing]) == ("healthy", missing)
 
 
-BY_HAND = FP16 | {"scaled_attempts": 0, "final_loss_scale": 1.0}
-
-OTHER_FORMS: list[tuple[str, dict[str, Any]]] = [
-    ("clip_before_unscale", FP16 | {"fixed_scaled_norm": 1.0, "second_unscale_share": 1.0}),
-    ("clip_before_unscale", BY_HAND | {"step_norm_ratio": 1 / 1024}),
-    ("double_unscale", FP16 | {"shared_unscale_share": 0.5, "second_unscale_share": None}),
-    ("scaler_state_lost", FP16 | {"replaced_scalers": 2}),
-    ("static_scale_overflow", BY_HAND | {"discarded_share_late": 0.2}),
-    ("scheduler_on_skipped_steps", BY_HAND | {"discarded_leads": 5}),
-    ("low_precision_reduction", BF16 | {"running_sum_error": 0.01, "reduction_error": None}),
-    ("low_precision_reduction", {"fp16_floor_share": 0.05, "reduction_error": None}),
-    ("low_precision_reduction", BF16 | {"fp16_floor_share": 0.2, "reduction_error": None}),
-    (
-        "low_precision_weights",
-        {"rounded_weight_share": 1.0, "stalled_rounded_share": 0.3, "stalled_rounded_between": 0.3},
-    ),
-]
-
-
-@pytest.mark.parametrize(("cause", "summary"), OTHER_FORMS)
-def test_the_same_cause_in_another_form(cause: str, summary: dict[str, Any]) -> None:
-    """What a loop does by hand, without the functions of torch, is the same fault."""
-    assert causes(diagnose(Observations(run_of(summary)))) == [cause]
-
-
 def test_an_observer_that_stepped_aside_leaves_its_questions_open() -> None:
     """Without any word about the scaler no rule about it says that all is well."""
     result = diagnose(observed(without(fp16_run(), "scaled_attempts")))

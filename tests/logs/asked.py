@@ -7,7 +7,9 @@ from pathlib import Path
 from harness.diagnose.finding import Diagnosis
 from harness.logs.diagnosis import diagnose_log
 from harness.logs.normal import Log
+from harness.logs.pairs import Row
 from harness.logs.read import read_log
+from harness.logs.shapes import shape_of
 
 
 def written(folder: Path, text: str | bytes, name: str = "train.log") -> Path:
@@ -15,6 +17,11 @@ def written(folder: Path, text: str | bytes, name: str = "train.log") -> Path:
     path = folder / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
+
+
+def row_of(text: str) -> Row:
+    """Return what one line says."""
+    return shape_of(text).row(1, text)
 
 
 def log_of(folder: Path, text: str | bytes) -> Log:

@@ -8,7 +8,7 @@ import pytest
 
 from harness.logs.names import meaning_of
 from harness.logs.pairs import number_of
-from harness.logs.shapes import scan
+from tests.logs.asked import row_of
 
 NAMES = {
     "train_loss": ("loss", "train"),
@@ -75,7 +75,7 @@ def test_which_way_a_metric_is_better(key: str, better: bool) -> None:
 )
 def test_values(text: str, key: str, value: float) -> None:
     """Thousands, exponents, brackets, quotes, units, decimal commas."""
-    found = {pair.key: pair.value for pair in scan(1, text).pairs}
+    found = {pair.key: pair.value for pair in row_of(text).pairs}
     assert found[key] == pytest.approx(value)
 
 
@@ -84,7 +84,7 @@ def test_values(text: str, key: str, value: float) -> None:
 )
 def test_what_is_no_value(text: str) -> None:
     """Durations, line numbers, versions."""
-    assert not [pair for pair in scan(1, text).pairs if pair.key in {"time", "loss"}]
+    assert not [pair for pair in row_of(text).pairs if pair.key in {"time", "loss"}]
 
 
 @pytest.mark.parametrize("text", ["1_000", "", "abc", "1.2.3", "--1"])
@@ -95,7 +95,7 @@ def test_what_is_no_number(text: str) -> None:
 
 def test_sections_of_a_line() -> None:
     """The word between the numbers says what follows."""
-    pairs = scan(1, "Epoch 3 | Train | loss 0.5 | acc 0.8 | Val | loss 0.6 | acc 0.7").pairs
+    pairs = row_of("Epoch 3 | Train | loss 0.5 | acc 0.8 | Val | loss 0.6 | acc 0.7").pairs
     assert [(pair.key, pair.split) for pair in pairs[1:]] == [
         ("loss", "train"),
         ("acc", "train"),
@@ -114,4 +114,4 @@ def test_sections_of_a_line() -> None:
 )
 def test_counters(text: str, batch: tuple[int, int] | None) -> None:
     """A position in an epoch is told from the epoch itself."""
-    assert scan(1, text).batch == batch
+    assert row_of(text).batch == batch

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from harness.logs.names import meaning_of
-from harness.logs.shapes import scan
+from tests.logs.asked import row_of
 
 
 def named(text: str) -> dict[tuple[str, str], float]:
     """Return the numbers of a line by what they mean and of which split they are."""
-    return {(meaning_of(pair.key).name, pair.split): pair.value for pair in scan(1, text).pairs}
+    return {(meaning_of(pair.key).name, pair.split): pair.value for pair in row_of(text).pairs}
 
 
 LINES: dict[str, dict[tuple[str, str], float]] = {
@@ -54,15 +54,15 @@ def test_percents_are_no_counter() -> None:
 )
 def test_a_shape_seen_before(first: str, second: str, value: float) -> None:
     """The second line of a shape is cut as the first was; only a decimal comma depends on a digit."""
-    scan(1, first)
-    assert [pair.value for pair in scan(2, second).pairs] == [value]
+    row_of(first)
+    assert [pair.value for pair in row_of(second).pairs] == [value]
 
 
 def test_a_counter_is_decided_for_each_line() -> None:
     """A position cannot be beyond its total: lines of one shape may differ in that."""
-    assert [scan(1, f"[{done}/50] loss 1").batch for done in (10, 60, 20)] == [(10, 50), None, (20, 50)]
+    assert [row_of(f"[{done}/50] loss 1").batch for done in (10, 60, 20)] == [(10, 50), None, (20, 50)]
 
 
 def test_a_counter_is_told_from_a_value_that_equals_it() -> None:
     """In the fifth batch of the fifth epoch the batch is still the batch."""
-    assert scan(1, "Epoch 5:  16%|# | 5/30 [00:05<00:25, 1.0it/s, loss=0.5]").batch == (5, 30)
+    assert row_of("Epoch 5:  16%|# | 5/30 [00:05<00:25, 1.0it/s, loss=0.5]").batch == (5, 30)

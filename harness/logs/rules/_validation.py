@@ -90,12 +90,14 @@ def _coming_back(after: list[float], level: float) -> bool:
 
 
 def loss_around(run: LoggedRun, point: Point) -> float | None:
+    """Return the training loss up to an evaluation: of the last prints, or of the last one where there are few."""
     losses = [p for p in run.get("loss").finite if p.order <= point.order][-5:]
     losses = losses if len(run.get("loss").finite) > 3 * len(run.get("val_loss").finite) else losses[-1:]
     return median(p.value for p in losses) if losses else None
 
 
 def loss_at_end(run: LoggedRun) -> float | None:
+    """Return the training loss at the end of the run: of the last five prints, or of two where there are few."""
     many = len(run.get("loss").finite) > 3 * len(run.get("val_loss").finite)
     values = run.get("loss").values[-5 if many else -2 :]
     return median(values) if values else None

@@ -39,6 +39,7 @@ EXPLODED = 3.0
 """Last losses over the first ones, which are those of a model that knows nothing: above them it is worse than that."""
 
 LEAST_EXPLODED = 3
+"""Losses at the end that must all lie there."""
 
 RECOVERED = 0.15
 """Share of the rise that came back between the two halves of what follows it: more is a recovery under way."""

@@ -17,6 +17,7 @@ SUDDEN = 0.05
 values first."""
 
 LEAST_SUDDEN = 5
+"""Losses of exactly 0 up to the end, where no gradients are printed beside them."""
 
 LEAST_GRADIENTS = 5
 """Gradients that are not finite at the end while the loss is finite: a loss scaler skips a few such steps, not all."""

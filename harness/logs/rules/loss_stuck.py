@@ -21,8 +21,10 @@ LEAST_EPOCHS = 8
 """Losses that are one an epoch."""
 
 LEAST_FEW = 8
+"""Losses that are enough where prints are rare, over LEAST_STEPS steps."""
+
 LEAST_STEPS = 500
-"""Losses and steps that are enough where prints are rare: an epoch has hundreds of steps."""
+"""An epoch has hundreds of steps."""
 
 FLAT = 0.01
 """Change from the first third to the last, as a share of the loss."""

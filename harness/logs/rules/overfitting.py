@@ -32,7 +32,7 @@ LEAST = 4
 
 
 FALLS = 0.05
-"""Fall of the training loss meanwhile, as a share of it."""
+"""Fall of the training loss while validation turns, as a share of it."""
 
 GAP = 0.5
 """Validation loss above training loss, as a share of the training loss, that is a large gap: with dropout or
@@ -44,8 +44,8 @@ GREW = 1.5
 LEAST_GAP = 0.2
 """The same as a number: losses near 0 differ by large shares."""
 
-
 SLOW_FALLS = 0.2
+"""The same during a slow turn."""
 
 SLOW_GAP = 0.3
 """Validation loss above training loss at the end of a slow turn, as a share of the training loss."""

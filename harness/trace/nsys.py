@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.trace.build import Names, columns
+from harness.trace.build import Columns, Names
 from harness.trace.normal import COPY, KERNEL, NO_CORRELATION, SET, DeviceWork, HostCalls, Spans, Trace
 
 MAGIC = b"SQLite format 3\x00"
@@ -76,50 +76,41 @@ class Tables:
 
 def _normal(database: sqlite3.Connection, path: Path) -> Trace:
     tables, names = Tables(database), Names()
-    work = [row for table, kind in WORK.items() for row in _work(tables, names, table, kind)]
-    calls = [
-        (start / 1e3, end / 1e3, names.place(VERSION.sub("", tables.text(name))), _known(correlation))
-        for start, end, name, correlation in tables.rows(CALLS, "start", "end", "nameId", "correlationId")
-        if end is not None
-    ]
-    ranges = [
-        (start / 1e3, end / 1e3, text or tables.text(key))
-        for start, end, text, key in tables.rows(RANGES, "start", "end", "text", "textId")
-        if end is not None
-    ]
-    if not work and not calls:
+    work, calls, steps, loading = Columns(num_whole=5), Columns(num_whole=2), Columns(), Columns()
+    for table, kind in WORK.items():
+        _add_work(tables, names, work, table, kind)
+    for start, end, name, correlation in tables.rows(CALLS, "start", "end", "nameId", "correlationId"):
+        if end is not None:
+            place = names.place(VERSION.sub("", tables.text(name)))
+            calls.add(start / 1e3, end / 1e3, place, _known(correlation))
+    for start, end, text, key in tables.rows(RANGES, "start", "end", "text", "textId"):
+        told = text or tables.text(key)
+        kept = steps if STEP.match(told) else loading if LOADING.search(told) else None
+        if end is not None and kept is not None:
+            kept.add(start / 1e3, end / 1e3)
+    firsts = [first for columns in (work, calls) if (first := columns.first()) is not None]
+    if not firsts:
         raise UsageError(f"{path}: no export of Nsight Systems with CUDA events; record with --trace=cuda,nvtx")
-    base = min(row[0] for row in (*work, *calls))
-    spans = {
-        "steps": [row[:2] for row in ranges if STEP.match(row[2])],
-        "loading": [row[:2] for row in ranges if LOADING.search(row[2])],
-    }
     gpus = tables.rows("TARGET_INFO_GPU", "name", order="")
     return Trace(
         file=str(path),
         names=list(names.places),
-        work=DeviceWork(*columns([_since(base, row) for row in work], 7, floats=2)),
-        calls=HostCalls(*columns([_since(base, row) for row in calls], 4, floats=2)),
-        steps=Spans(*columns([_since(base, row) for row in spans["steps"]], 2, floats=2)),
-        loading=Spans(*columns([_since(base, row) for row in spans["loading"]], 2, floats=2)),
-        busy=Spans(*columns([], 2, floats=2)),
+        work=DeviceWork(*work.sorted_from(min(firsts))),
+        calls=HostCalls(*calls.sorted_from(min(firsts))),
+        steps=Spans(*steps.sorted_from(min(firsts))),
+        loading=Spans(*loading.sorted_from(min(firsts))),
+        busy=Spans(*Columns().sorted_from(0.0)),
         gpu=str(gpus[0][0]) if gpus else "",
     )
 
 
-def _work(tables: Tables, names: Names, table: str, kind: int) -> list[tuple[Any, ...]]:
-    found = []
+def _add_work(tables: Tables, names: Names, work: Columns, table: str, kind: int) -> None:
     wanted = ("start", "end", "demangledName", "shortName", "copyKind", "deviceId", "streamId", "correlationId")
     for start, end, name, short, copy, device, stream, correlation in tables.rows(table, *wanted):
         told = tables.text(name) or tables.text(short) if kind == KERNEL else KINDS.get(copy, "Memcpy")
         place = names.place(told if kind != SET else "Memset")
-        found.append((start / 1e3, end / 1e3, place, kind, device or 0, stream or 0, _known(correlation)))
-    return found
+        work.add(start / 1e3, end / 1e3, place, kind, device or 0, stream or 0, _known(correlation))
 
 
 def _known(correlation: Any) -> int:
     return correlation if isinstance(correlation, int) else NO_CORRELATION
-
-
-def _since(base: float, row: tuple[Any, ...]) -> tuple[Any, ...]:
-    return (row[0] - base, row[1] - base, *row[2:])

@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ import msgspec
 import numpy as np
 
 from harness.errors import UsageError
-from harness.trace.build import Names, columns
+from harness.trace.build import Columns, Names
 from harness.trace.normal import COPY, KERNEL, NO_CORRELATION, SET, DeviceWork, HostCalls, Spans, Trace
+from harness.trace.stream import NotPlainError, Pieces
 
 DEVICE = {
     "kernel": KERNEL,
@@ -29,6 +31,9 @@ DEVICE = {
 CALLS = {"runtime", "cuda_runtime", "cuda_driver", "driver", "hip_runtime", "hip_driver", "privateuse1_runtime"}
 
 OPERATORS = {"operator", "cpu_op", "user_annotation", "python_function"}
+
+KINDS = {name: name for name in DEVICE} | dict.fromkeys(CALLS, "call") | dict.fromkeys(OPERATORS, "operator")
+"""Category -> what is done with its events."""
 
 ALONE = "_SingleProcessDataLoaderIter"
 """The iterator of a DataLoader with num_workers=0."""
@@ -46,20 +51,11 @@ class Arguments(msgspec.Struct):
     device: Any = None
 
 
+NOTHING = Arguments()
+
+
 class Event(msgspec.Struct):
-    """One entry of ``traceEvents``; everything may be missing or of another type in somebody's file."""
-
-    ph: Any = None
-    cat: Any = None
-    name: Any = None
-    ts: Any = None
-    dur: Any = None
-    args: Any = None
-    pid: Any = None
-
-
-class Fast(msgspec.Struct):
-    """The same as profilers write it, with arguments that need no second look."""
+    """One entry of ``traceEvents`` as profilers write it."""
 
     ph: str = ""
     cat: str = ""
@@ -67,18 +63,16 @@ class Fast(msgspec.Struct):
     ts: float = 0.0
     dur: float = 0.0
     args: Arguments | None = None
-    pid: Any = None
 
 
-class FastFile(msgspec.Struct):
-    """A file as profilers write it."""
+class About(msgspec.Struct):
+    """What a file says beside its events."""
 
-    traceEvents: list[Fast]  # noqa: N815 - the name of the format
-    distributedInfo: Any = None  # noqa: N815
+    distributedInfo: Any = None  # noqa: N815 - the names of the format
     deviceProperties: Any = None  # noqa: N815
 
 
-FAST = msgspec.json.Decoder(FastFile)
+EVENTS = msgspec.json.Decoder(list[Event])
 
 
 def is_trace(head: bytes) -> bool:
@@ -88,30 +82,36 @@ def is_trace(head: bytes) -> bool:
 
 def read_trace(path: Path) -> Trace:
     """Read one file; UsageError says why it cannot be used."""
-    data = unpacked(path)
     try:
-        found = FAST.decode(data)
-    except msgspec.DecodeError:
-        found = _repaired(data, path)
-    return _normal(found, path)
-
-
-def unpacked(path: Path) -> bytes:
-    """Return the bytes of a file, unpacked when it is compressed."""
-    try:
-        data = path.read_bytes()
-        return gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+        return _read_plain(path)
+    except NotPlainError:
+        return _read_repaired(path)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise UsageError(f"{path}: cannot be unpacked, the file is cut off or damaged: {error}") from error
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
+def _read_plain(path: Path) -> Trace:
+    """Read a file as profilers write it, piece by piece."""
+    found = Collected()
+    pieces = Pieces(path, EVENTS.decode)
+    for events in pieces:
+        found.add(events)
+    try:
+        about = msgspec.json.decode(pieces.rest, type=About)
+    except msgspec.DecodeError as error:
+        raise NotPlainError(str(error)) from error
+    return found.trace(path, about)
+
+
 BAD_ESCAPE = re.compile(r'\\(?!["\\/bfnrtu])')
 
 
-def _repaired(data: bytes, path: Path) -> FastFile:
+def _read_repaired(path: Path) -> Trace:
     """Read what is not quite JSON: other encodings, single backslashes, NaN, a bare array, numbers as texts."""
+    data = path.read_bytes()
+    data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
     encoding = "utf-16" if data[:2] in {b"\xff\xfe", b"\xfe\xff"} else "utf-8-sig"
     text = data.decode(encoding, errors="replace")
     try:
@@ -122,20 +122,20 @@ def _repaired(data: bytes, path: Path) -> FastFile:
     if not isinstance(events, list):
         raise UsageError(f"{path}: no trace: it has no list traceEvents; a trace of the PyTorch profiler is accepted")
     about = found if isinstance(found, dict) else {}
-    tolerant = (_tolerant(event) for event in events if isinstance(event, dict))
-    return FastFile(list(tolerant), about.get("distributedInfo"), about.get("deviceProperties"))
+    collected = Collected()
+    collected.add(_tolerant(event) for event in events if isinstance(event, dict))
+    return collected.trace(path, About(about.get("distributedInfo"), about.get("deviceProperties")))
 
 
-def _tolerant(event: dict[str, Any]) -> Fast:
+def _tolerant(event: dict[str, Any]) -> Event:
     arguments = event.get("args")
     known = {name: arguments.get(name) for name in Arguments.__struct_fields__} if isinstance(arguments, dict) else {}
     texts = {name: str(event.get(name) or "") for name in ("ph", "cat", "name")}
-    return Fast(
+    return Event(
         **texts,
         ts=_float(event.get("ts")),
         dur=_float(event.get("dur")),
         args=Arguments(**known),
-        pid=event.get("pid"),
     )
 
 
@@ -148,6 +148,8 @@ def _float(value: Any) -> float:
 
 
 def _int(value: Any, otherwise: int) -> int:
+    if type(value) is int:
+        return value
     try:
         return int(value)
     except (TypeError, ValueError, OverflowError):
@@ -155,48 +157,60 @@ def _int(value: Any, otherwise: int) -> int:
         return int(digits.group()) if digits else otherwise
 
 
-def _normal(found: FastFile, path: Path) -> Trace:
-    names = Names()
-    work: list[tuple[float, float, int, int, int, int, int]] = []
-    calls: list[tuple[float, float, int, int]] = []
-    steps: list[tuple[float, float]] = []
-    loading: list[tuple[float, float]] = []
-    alone = False
-    busy: list[tuple[float, float]] = []
-    whole = [event for event in found.traceEvents if event.ph == "X"]
-    base = min((event.ts for event in whole if event.ts > 0), default=0.0)
-    for event in whole:
-        start, category = event.ts - base, event.cat.lower()
-        end = start + max(event.dur, 0.0)
-        if category in DEVICE:
-            kind, about = DEVICE[category], event.args or Arguments()
-            ids = (_int(about.device, 0), _int(about.stream, 0), _int(about.correlation, NO_CORRELATION))
-            work.append((start, end, names.place(event.name), kind, *ids))
-        elif category in CALLS:
+class Collected:
+    """The events of a file, as columns."""
+
+    def __init__(self) -> None:
+        self.names = Names()
+        self.work, self.calls = Columns(num_whole=5), Columns(num_whole=2)
+        self.steps, self.loading, self.busy = Columns(), Columns(), Columns()
+        self.loads_alone = False
+
+    def add(self, events: Iterable[Event]) -> None:
+        """Keep those that say where time goes."""
+        for event in events:
+            if event.ph == "X":
+                self._add(event, KINDS.get(event.cat) or KINDS.get(event.cat.lower(), ""))
+
+    def _add(self, event: Event, kind: str) -> None:
+        start, end = event.ts, event.ts + max(event.dur, 0.0)
+        if kind == "operator":
+            self._add_operator(event.name, start, end)
+        elif kind == "call":
             correlation = _int(event.args.correlation if event.args else None, NO_CORRELATION)
-            calls.append((start, end, names.place(event.name), correlation))
-        elif category in OPERATORS:
-            if event.name.startswith(STEP):
-                steps.append((start, end))
-            elif LOADING.search(event.name):
-                loading.append((start, end))
-                alone = alone or ALONE in event.name
-            else:
-                busy.append((start, end))
-    info = found.distributedInfo if isinstance(found.distributedInfo, dict) else {}
-    return Trace(
-        file=str(path),
-        names=list(names.places),
-        work=DeviceWork(*columns(work, 7, floats=2)),
-        calls=HostCalls(*columns(calls, 4, floats=2)),
-        steps=Spans(*columns(steps, 2, floats=2)),
-        loading=Spans(*columns(loading, 2, floats=2)),
-        busy=Spans(*columns(busy, 2, floats=2)),
-        rank=_known(info.get("rank")),
-        num_ranks=_known(info.get("world_size")),
-        gpu=_gpu(found.deviceProperties),
-        loads_alone=alone,
-    )
+            self.calls.add(start, end, self.names.place(event.name), correlation)
+        elif kind:
+            about = event.args or NOTHING
+            ids = (_int(about.device, 0), _int(about.stream, 0), _int(about.correlation, NO_CORRELATION))
+            self.work.add(start, end, self.names.place(event.name), DEVICE[kind], *ids)
+
+    def _add_operator(self, name: str, start: float, end: float) -> None:
+        if name.startswith(STEP):
+            self.steps.add(start, end)
+        elif "oader" in name and LOADING.search(name):
+            self.loading.add(start, end)
+            self.loads_alone = self.loads_alone or ALONE in name
+        else:
+            self.busy.add(start, end)
+
+    def trace(self, path: Path, about: About) -> Trace:
+        """Return them in the normal form."""
+        every = (self.work, self.calls, self.steps, self.loading, self.busy)
+        base = min((first for columns in every if (first := columns.first()) is not None), default=0.0)
+        info = about.distributedInfo if isinstance(about.distributedInfo, dict) else {}
+        return Trace(
+            file=str(path),
+            names=list(self.names.places),
+            work=DeviceWork(*self.work.sorted_from(base)),
+            calls=HostCalls(*self.calls.sorted_from(base)),
+            steps=Spans(*self.steps.sorted_from(base)),
+            loading=Spans(*self.loading.sorted_from(base)),
+            busy=Spans(*self.busy.sorted_from(base)),
+            rank=_known(info.get("rank")),
+            num_ranks=_known(info.get("world_size")),
+            gpu=_gpu(about.deviceProperties),
+            loads_alone=self.loads_alone,
+        )
 
 
 def _known(value: Any) -> int | None:

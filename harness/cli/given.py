@@ -7,7 +7,7 @@ from pathlib import Path
 from harness.cli.flags import Flags
 from harness.config import RunSpec
 from harness.diagnose.base import RULES
-from harness.diagnose.diagnosis import UNKNOWN
+from harness.diagnose.diagnosis import INTEGRITY, UNKNOWN
 from harness.diagnose.known import Known, read_known
 from harness.errors import UsageError
 from harness.logs.base import LOG_RULES
@@ -35,7 +35,9 @@ def add_known(parser: Flags, effect: str) -> None:
 
 def known_findings(path: str | None) -> list[Known]:
     """Return the findings that somebody judged harmless."""
-    return read_known(Path(path), [*RULES.names(), *LOG_RULES.names(), UNKNOWN, WORSE_THAN]) if path else []
+    return (
+        read_known(Path(path), {*RULES.names(), *LOG_RULES.names(), UNKNOWN, WORSE_THAN} - {INTEGRITY}) if path else []
+    )
 
 
 def readable_run(folder: str) -> Run:

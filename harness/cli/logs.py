@@ -47,7 +47,7 @@ def diagnose_files(
     logs = [read_log(Path(path)) for path in paths]
     diagnoses = [_naming(log, diagnose_log(log, known), several=len(logs) > 1) for log in logs]
     if compared:
-        diagnoses += [regressions(log, compared) for log in logs]
+        diagnoses += [regressions(log, compared, known) for log in logs]
     result = merged(diagnoses) if not compared else _beside(diagnoses, len(logs))
     words = [*as_words(result, verbose=verbose, read=_read(logs)), *_useless(logs, verbose=verbose)]
     say(as_json(result) if json else "\n".join([*words, *no_longer_found(known, result)]))
@@ -59,8 +59,8 @@ def _beside(diagnoses: list[Diagnosis], logs: int) -> Diagnosis:
     own, comparison = merged(diagnoses[:logs]), merged(diagnoses[logs:])
     result = merged([own, comparison])
     status = comparison.status if own.status == "not_enough_evidence" else result.status
-    missing = own.missing + comparison.missing
-    return Diagnosis(status=status, findings=result.findings, missing=missing, checked=own.checked + comparison.checked)
+    missing, checked = own.missing + comparison.missing, own.checked + comparison.checked
+    return msgspec.structs.replace(result, status=status, missing=missing, checked=checked)
 
 
 def _naming(log: Log, diagnosis: Diagnosis, *, several: bool) -> Diagnosis:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 
 import msgspec
 
-from harness.diagnose.finding import Diagnosis, Evidence, Finding, Missing
+from harness.diagnose.finding import NO_BOUND, Diagnosis, Evidence, Finding, Missing
 from harness.diagnose.known import Known
 from harness.diagnose.vocabulary import meaning
 from harness.observe.recorder import standard
@@ -132,7 +132,7 @@ def _measured(entry: Evidence) -> Iterator[str]:
 
 
 def _is_context(entry: Evidence) -> bool:
-    return entry.threshold.startswith("none")
+    return entry.threshold == NO_BOUND
 
 
 def _value(entry: Evidence) -> str:

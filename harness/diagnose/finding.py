@@ -21,6 +21,10 @@ Category = Literal[
 Status = Literal["diagnosed", "healthy", "inconclusive", "not_enough_evidence"]
 
 
+NO_BOUND = "none, for context"
+"""Stands where another observation has the bound that it crossed."""
+
+
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """One observation that decided a finding."""
 

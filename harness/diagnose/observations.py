@@ -9,7 +9,7 @@ from statistics import median
 
 from harness.config import RunSpec, argv, changed
 from harness.diagnose.comparable import undeclared_differences
-from harness.diagnose.finding import Evidence
+from harness.diagnose.finding import NO_BOUND, Evidence
 from harness.diagnose.vocabulary import TEXTS, unit_of
 from harness.errors import UsageError
 from harness.observe.recorder import number
@@ -38,10 +38,6 @@ FLIPS = 2.0
 
 UPDATES = 0.9
 """A run that took fewer than nine tenths of its reference's updates is worse for that reason alone."""
-
-
-NO_BOUND = "none, for context"
-"""Stands where another observation has the bound that it crossed."""
 
 
 class Observations:

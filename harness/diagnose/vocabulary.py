@@ -68,6 +68,7 @@ TEXTS: dict[str, str] = {
     "overflow_module": "the first module whose output overflowed",
     "overflow_site": "the line where it overflowed",
     "reduction_site": "the line of the sum",
+    "running_sum_site": "the line that adds",
     "scaler_site": "the line of scaler.step",
     "schedule_site": "the line of scheduler.step",
     "step_site": "the line of optimizer.step",

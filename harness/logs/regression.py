@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from statistics import median
 
-from harness.diagnose.finding import Category, Diagnosis, Finding, Missing
+from harness.diagnose.finding import NO_BOUND, Category, Diagnosis, Finding, Missing
+from harness.diagnose.known import Known, parted
 from harness.logs.base import evidence_of
 from harness.logs.curves import MAD_TO_SIGMA, smoothed, tail, width_of
 from harness.logs.normal import Log, LoggedRun, Point, Series, where
@@ -40,7 +42,7 @@ WORSE_THAN = "worse_than_reference"
 """The cause of a log that is worse than the one it is compared with: which change it was, the logs do not say."""
 
 
-def regressions(suspect: Log, reference: Log) -> Diagnosis:
+def regressions(suspect: Log, reference: Log, known: Collection[Known] = ()) -> Diagnosis:
     """Compare the last run of both logs; a diagnosis with what is worse, or with what could not be compared."""
     if not suspect.runs or not reference.runs:
         return Diagnosis(status="not_enough_evidence", missing=[_missing("any number of training in both files")])
@@ -53,7 +55,8 @@ def regressions(suspect: Log, reference: Log) -> Diagnosis:
             found += _judged(mine, other, name, category, pair)
     if not checked:
         return Diagnosis(status="not_enough_evidence", missing=[_missing(f"{LEAST} points of one curve in both files")])
-    return Diagnosis(status="diagnosed" if found else "healthy", findings=found[:1], checked=checked)
+    new, old = parted(found[:1], known)
+    return Diagnosis(status="diagnosed" if new else "healthy", findings=new, checked=checked, known=old)
 
 
 def _ends(mine: Series, other: Series) -> tuple[End, End] | None:
@@ -103,7 +106,7 @@ def _judged(run: LoggedRun, other: LoggedRun, name: str, category: Category, pai
             ),
             evidence=[
                 evidence_of(run, f"{name}_regression", worse, f"> {bound:.3g}", mine.last.line),
-                evidence_of(other, f"reference_{name}", reference.level, "told for context", reference.last.line),
+                evidence_of(other, f"reference_{name}", reference.level, NO_BOUND, reference.last.line),
             ],
             confirm=(
                 "Repeat both with two more seeds: a regression is real when it is larger than the spread over seeds."

@@ -42,7 +42,7 @@ class RunningSums(Observer):
 
     ``running_sum_error``  the largest |sum - exact| / (the same sum over absolute values), beyond the format's smallest
                            number, over the last values of sums of at least 16 numbers; 0 when there was none
-    ``reduction_site``     the line that adds, of the largest error
+    ``running_sum_site``   the line that adds, of the largest error
     """
 
     in_between = ("on_add",)
@@ -84,7 +84,7 @@ class RunningSums(Observer):
         """Return the worst error and its place."""
         self._settle()
         error, site = self.worst
-        return {"running_sum_error": error, "reduction_site": site}
+        return {"running_sum_error": error, "running_sum_site": site}
 
     def _shadow(self, value: Any) -> Shadow | None:
         """Return what an addend is exactly: a sum itself, or its own value."""

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import field
 
 from harness.diagnose.diagnosis import UNKNOWN
-from harness.diagnose.finding import Category, Diagnosis, Evidence, Finding, Status
+from harness.diagnose.finding import NO_BOUND, Category, Diagnosis, Evidence, Finding, Status
 from harness.trace.breakdown import Breakdown, break_down, busiest
 from harness.trace.kernels import is_communication
 from harness.trace.normal import Trace
@@ -187,11 +187,11 @@ CAUSES = (
 def _context(name: str, trace: Trace, breakdown: Breakdown) -> list[Evidence]:
     if name == "communication" and breakdown.communication_overlap is not None:
         return [
-            _evidence("communication_overlap", breakdown.communication_overlap, "none, for context", trace),
-            _evidence("collectives_per_step", _collectives(trace, breakdown), "none, for context", trace, "calls"),
+            _evidence("communication_overlap", breakdown.communication_overlap, NO_BOUND, trace),
+            _evidence("collectives_per_step", _collectives(trace, breakdown), NO_BOUND, trace, "calls"),
         ]
     if name == "host":
-        return [_evidence("kernel_median", breakdown.kernel_us, "none, for context", trace, "us")]
+        return [_evidence("kernel_median", breakdown.kernel_us, NO_BOUND, trace, "us")]
     return []
 
 

@@ -82,6 +82,20 @@ def test_known_findings_do_not_count(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["diagnose", str(written(tmp_path, LOST, "c.log")), "--known", str(known)]) == 1
 
 
+def test_known_findings_beside_a_reference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is known stays known when the logs are compared, and so does that one is worse."""
+    worse = written(tmp_path, lines(falling(3, 100, 6, 2.5)), "a.log")
+    better = written(tmp_path, lines(falling(4, 100, 6, 2.0)), "b.log")
+    known = written(tmp_path, "worse_than_reference at a.log: another seed\n", "known.txt")
+    flags = ["--reference", str(better), "--known", str(known)]
+    assert main(["diagnose", str(worse), *flags]) == 0
+    assert "known but not found" not in capsys.readouterr().out
+    known.write_text("loss_nan: a test\n", encoding="utf-8")
+    main(["diagnose", str(written(tmp_path, LOST, "c.log")), *flags])
+    out = capsys.readouterr().out
+    assert any(line.startswith("known, judged harmless: ") and "loss_nan" in line for line in out.splitlines())
+
+
 def fitting(out: str) -> bool:
     """Whether the words fit a screen."""
     rows = out.splitlines()

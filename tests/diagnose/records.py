@@ -59,6 +59,7 @@ HEALTHY: dict[str, Any] = {
     "eval_op_bits": 23,
     "reduction_error": 0.0,
     "reduction_site": "",
+    "running_sum_site": "",
     "val_metric": 0.9,
     "val_metric_fp32": 0.9,
     "val_standard_error": 0.01,

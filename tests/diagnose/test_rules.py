@@ -10,8 +10,8 @@ import pytest
 
 from harness.diagnose.base import RULES, Rule
 from harness.diagnose.diagnosis import INTEGRITY, diagnose
-from harness.diagnose.finding import Category, Finding
-from harness.diagnose.observations import NO_BOUND, Observations
+from harness.diagnose.finding import NO_BOUND, Category, Finding
+from harness.diagnose.observations import Observations
 from harness.diagnose.vocabulary import NUMBERS, TEXTS
 from harness.experiment.store import RunStore
 from harness.faults.base import FAULTS

@@ -79,7 +79,7 @@ def test_a_sum_that_begins_again_is_another_one() -> None:
 
 def test_the_line_that_adds_is_told() -> None:
     """It is where the user has to change something."""
-    assert "test_running_sums.py" in seen(RunningSums(), lambda: plus(ones(300)))["reduction_site"]
+    assert "test_running_sums.py" in seen(RunningSums(), lambda: plus(ones(300)))["running_sum_site"]
 
 
 def test_subclasses_and_transforms_are_left_alone() -> None:

@@ -15,6 +15,10 @@ COARSE = 16
 """Mantissa bits below which a format has 16 bits or fewer."""
 
 
+ERRORS = (("reduction_error", "reduction_site"), ("running_sum_error", "running_sum_site"))
+"""The error of any reduction, where all were looked at, and of sums of Python code; each with its place."""
+
+
 def possible(observations: Observations) -> bool:
     """Something is in 16 bits, or every reduction was looked at; sums of Python code are followed in any case."""
     has_half = any(name in observations.text("train_formats") for name in ("float16", "bfloat16"))
@@ -29,8 +33,8 @@ def judge(observations: Observations) -> Match | None:
     """Compare 16-bit reductions with float64."""
     if not _is_off(observations):
         return _through_fp16(observations) if _went_by(observations) else None
-    name = "reduction_error" if observations.at_least("reduction_error", SUMS) else "running_sum_error"
-    site, error = observations.text("reduction_site"), observations.number(name) or 0.0
+    name, at = ERRORS[0] if observations.at_least("reduction_error", SUMS) else ERRORS[1]
+    site, error = observations.text(at), observations.number(name) or 0.0
     seen = (
         f"is off by {error:.3g} of its size against float64"
         if error < math.inf
@@ -43,7 +47,7 @@ def judge(observations: Observations) -> Match | None:
         ),
         evidence=[
             observations.evidence(name, f">= {SUMS}"),
-            observations.context("reduction_site"),
+            observations.context(at),
         ],
         confirm="Add the same values up in float32 once: the reported number must change.",
         action="Convert to float32 (or use .item()) before summing losses, metrics and norms.",
@@ -51,7 +55,7 @@ def judge(observations: Observations) -> Match | None:
 
 
 def _is_off(observations: Observations) -> bool:
-    return any(observations.at_least(name, SUMS) for name in ("reduction_error", "running_sum_error"))
+    return any(observations.at_least(name, SUMS) for name, _ in ERRORS)
 
 
 def _went_by(observations: Observations) -> bool:
@@ -88,7 +92,7 @@ RULE = Rule(
     applies=possible,
     needs=("reduction_error",),
     judge=judge,
-    sites=("reduction_site", "step_site"),
+    sites=("reduction_site", "running_sum_site", "step_site"),
     optional=True,
     partial=True,
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from harness.diagnose.base import Match
+from harness.diagnose.finding import NO_BOUND
 from harness.logs.base import Doubt, LogRule, Verdict, evidence_at, evidence_of
 from harness.logs.events import Skip
 from harness.logs.normal import LoggedRun, Point, where
@@ -132,7 +133,7 @@ def _curve(run: LoggedRun) -> Match | None:
         ),
         evidence=[
             evidence_at(run, "loss_scale", scale[-1], "", f"<= {FLOOR:g}"),
-            evidence_at(run, "loss_scale", top, "", "told for context"),
+            evidence_at(run, "loss_scale", top, "", NO_BOUND),
         ],
         confirm=CONFIRM,
         action=ACTION,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.diagnose.base import Match
+from harness.diagnose.finding import NO_BOUND
 from harness.logs.base import LogRule, Verdict, evidence_of
 from harness.logs.normal import LoggedRun, Point, where
 
@@ -46,8 +47,8 @@ def judge(run: LoggedRun) -> Verdict:
         ),
         evidence=[
             evidence_of(run, "data_wait_share", share, f">= {SHARE}", data.line, "share"),
-            evidence_of(run, "data_time", data.value, "told for context", data.line, "s"),
-            evidence_of(run, "step_time", step.value, "told for context", step.line, "s"),
+            evidence_of(run, "data_time", data.value, NO_BOUND, data.line, "s"),
+            evidence_of(run, "step_time", step.value, NO_BOUND, step.line, "s"),
         ],
         confirm="Train 50 steps on one batch that is kept in memory: the step time must fall by this share.",
         action=(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from statistics import median
 
 from harness.diagnose.base import Match
+from harness.diagnose.finding import NO_BOUND
 from harness.logs.base import LogRule, Verdict, evidence_at
 from harness.logs.curves import head, noise, smoothed, tail, trend, width_of
 from harness.logs.normal import LoggedRun, where
@@ -74,7 +75,7 @@ def judge(run: LoggedRun) -> Verdict:
             evidence_at(
                 run, "last_loss", last, "", f">= {bound:g} x the best and > {NOISES:g} noises ({sigma:.2g}) above it"
             ),
-            evidence_at(run, "best_loss", point, "", "told for context"),
+            evidence_at(run, "best_loss", point, "", NO_BOUND),
         ],
         confirm="Resume from a checkpoint before the rise with half the learning rate: it must not return.",
         action=(

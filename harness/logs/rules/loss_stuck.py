@@ -9,7 +9,7 @@ import math
 from statistics import median
 
 from harness.diagnose.base import Match
-from harness.diagnose.finding import Evidence
+from harness.diagnose.finding import NO_BOUND, Evidence
 from harness.logs.base import Doubt, LogRule, Verdict, evidence_at, evidence_of
 from harness.logs.curves import noise, quantile, thirds
 from harness.logs.normal import LoggedRun, Point, where
@@ -194,7 +194,7 @@ def _metric_evidence(run: LoggedRun) -> list[Evidence]:
     for name in ("train_metric", "val_metric"):
         series = run.get(name)
         if series.finite and "acc" in series.key.lower():
-            return [evidence_at(run, series.key, series.finite[-1], "", "told for context")]
+            return [evidence_at(run, series.key, series.finite[-1], "", NO_BOUND)]
     return []
 
 

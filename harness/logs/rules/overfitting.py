@@ -9,6 +9,7 @@ from __future__ import annotations
 from statistics import median
 
 from harness.diagnose.base import Match
+from harness.diagnose.finding import NO_BOUND
 from harness.logs.base import Doubt, LogRule, Verdict, evidence_at, evidence_of
 from harness.logs.curves import scatter, smoothed, thirds
 from harness.logs.normal import LoggedRun, Point, Series, where
@@ -107,7 +108,7 @@ def _turned(run: LoggedRun, turn: Turn, falls: float) -> Verdict:
         ),
         evidence=[
             evidence_at(run, "last_val_loss", turn.last, "", f"{rise:.0%} or more above the best"),
-            evidence_at(run, "best_val_loss", turn.best, "", "told for context"),
+            evidence_at(run, "best_val_loss", turn.best, "", NO_BOUND),
             evidence_of(run, "train_loss", after, f"{falls:.0%} or more below {before:.4g}", turn.last.line),
         ],
         confirm=CONFIRM,
@@ -207,7 +208,7 @@ def _by_metric(run: LoggedRun) -> Verdict:
         summary=f"{val.key} falls from {curve[index]:.4g} ({where(best)}) by {drop:.3g} while {train.key} still rises.",
         evidence=[
             evidence_at(run, val.key, last, "", f"<= {1 - WORSE:g} x the best"),
-            evidence_at(run, f"best {val.key}", best, "", "told for context"),
+            evidence_at(run, f"best {val.key}", best, "", NO_BOUND),
         ],
         confirm=CONFIRM,
         action=ACTION,

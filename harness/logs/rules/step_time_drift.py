@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from harness.diagnose.base import Match
+from harness.diagnose.finding import NO_BOUND
 from harness.logs.base import LogRule, Verdict, evidence_of
 from harness.logs.curves import quantile, thirds, trend
 from harness.logs.normal import LoggedRun, Point, where
@@ -70,8 +71,8 @@ def judge(run: LoggedRun) -> Verdict:
         ),
         evidence=[
             evidence_of(run, "step_time_ratio", change.ratio, f">= {_bound(change)}", end.line),
-            evidence_of(run, "first_step_time", _middle(change.before), "told for context", start.line, "s"),
-            evidence_of(run, "last_step_time", _middle(change.after), "told for context", end.line, "s"),
+            evidence_of(run, "first_step_time", _middle(change.before), NO_BOUND, start.line, "s"),
+            evidence_of(run, "last_step_time", _middle(change.after), NO_BOUND, end.line, "s"),
         ],
         confirm=(
             "Resume from the last checkpoint: fast again points to the process (a leak, a growing list), slow to the "

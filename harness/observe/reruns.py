@@ -176,11 +176,11 @@ def _muted() -> Iterator[None]:
 
 @contextmanager
 def _only(twin: nn.Module) -> Iterator[None]:
-    """Take the hooks of all modules away, and refuse calls of modules that are no part of the copy."""
-    known = set(map(id, twin.modules()))
+    """Take the hooks of all modules away, and refuse this thread's calls of modules that are no part of the copy."""
+    known, thread = set(map(id, twin.modules())), get_ident()
 
     def refuse(module: nn.Module, _args: Any) -> None:
-        if id(module) not in known:
+        if id(module) not in known and get_ident() == thread:
             raise Strayed
 
     hooks = [getattr(torch_module, name) for name in GLOBAL_HOOKS]

@@ -16,7 +16,7 @@ from harness.cli.given import (
 )
 from harness.cli.logs import are_files, diagnose_files
 from harness.cli.terminal import say
-from harness.cli.traces import are_traces, diagnose_trace_file
+from harness.cli.traces import diagnose_trace_files, traces_among
 from harness.cli.words import EXIT_CODES, as_json, as_words, no_longer_found
 from harness.diagnose.diagnosis import diagnose
 from harness.diagnose.observations import Observations
@@ -31,7 +31,7 @@ def run(words: list[str]) -> int:
         "run",
         metavar="RUN",
         nargs="+",
-        help="a run folder; log files of any program; or a trace of the PyTorch profiler",
+        help="a run folder; log files of any program; or traces of a profiler, one for each rank",
     )
     parser.add_argument("--reference", metavar="RUN", help="the same run in fp32; or the log to compare with")
     parser.add_argument("--declared", default="precision", metavar="PART,PART", help="what may differ between the two")
@@ -40,8 +40,8 @@ def run(words: list[str]) -> int:
     add_known(parser, "they do not count")
     args = parser.read(words)
     known = known_findings(args.known)
-    if are_files(args.run) and are_traces(args.run):
-        return EXIT_CODES[diagnose_trace_file(args.run[0], json=args.json, verbose=args.verbose).status]
+    if traces := traces_among(args.run):
+        return EXIT_CODES[diagnose_trace_files(traces, json=args.json, verbose=args.verbose).status]
     if are_files(args.run):
         result = diagnose_files(args.run, args.reference, known, json=args.json, verbose=args.verbose)
         return EXIT_CODES[result.status]

@@ -41,6 +41,10 @@ class TraceDiagnosis(Diagnosis, frozen=True, kw_only=True):
     """Of the time of matrix products: half, tf32, simt, unknown."""
     top_kernels: list[dict[str, float | str]] = field(default_factory=list)
     window: dict[str, float] = field(default_factory=dict)
+    ranks: dict[str, dict[str, float | dict[str, float]]] = field(default_factory=dict)
+    """Where traces of several ranks were given: the shares of each."""
+    absent: list[int] = field(default_factory=list)
+    """Ranks of the job of which no trace was given."""
 
 
 def diagnose_trace(trace: Trace) -> TraceDiagnosis:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.cli.main import main
-from tests.trace.made import Made, steps
+from tests.trace.made import steps
 
 HOST: dict[str, Any] = {"compute": (0.5, 1.0)}
 
@@ -45,7 +45,23 @@ def test_the_json_of_a_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_a_trace_beside_other_files_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One sentence; several ranks at once are not judged."""
-    one, other = Made().write(tmp_path / "a.json"), steps(**HOST).write(tmp_path / "b.json")
-    assert main(["diagnose", str(one), str(other)]) == 2
-    assert "one trace is accepted" in capsys.readouterr().err
+    """One sentence."""
+    trace, log = steps(**HOST).write(tmp_path / "a.json"), tmp_path / "b.log"
+    log.write_text("step 1 loss 2.0\n", encoding="utf-8")
+    assert main(["diagnose", str(trace), str(log)]) == 2
+    assert "the traces of one job are accepted" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("as_folder", [True, False])
+def test_the_ranks_of_a_job(*, as_folder: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder or files; a row for each rank, and the ranks that are missing."""
+    for rank, talk in enumerate((0.5, 0.5, 0.05)):
+        made = steps(compute=(0.0, 0.5), communication=(0.5, 0.5 + talk)).as_file()
+        made["distributedInfo"] = {"rank": rank, "world_size": 4}
+        (tmp_path / f"{rank}.json").write_text(json.dumps(made), encoding="utf-8")
+    paths = [str(tmp_path)] if as_folder else [str(path) for path in sorted(tmp_path.iterdir())]
+    assert main(["diagnose", *paths]) == 1
+    out = capsys.readouterr().out
+    assert "straggler: straggler_rank" in out
+    assert "no trace of rank 3" in out
+    assert "  2     50.0%    5.0%" in out

@@ -85,8 +85,8 @@ def _straggler(ranks: list[Ranked]) -> list[Finding]:
             cause="straggler_rank",
             confidence=0.8,
             summary=(
-                f"The ranks wait in collectives for {waits:.0%} of their time, rank {last.rank} for {last.waiting:.0%}: "
-                f"it comes last, and the others wait for it.{why}"
+                f"The ranks wait in collectives for {waits:.0%} of their time, rank {last.rank} for "
+                f"{last.waiting:.0%}: it comes last, and the others wait for it.{why}"
             ),
             evidence=[
                 _waiting("waiting_of_the_last", last.waiting, f"< {EARLY * waits:.3g}", last.trace.file),

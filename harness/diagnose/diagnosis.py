@@ -32,6 +32,8 @@ def diagnose(observations: Observations, known: Collection[Known] = ()) -> Diagn
     checked = [name for name, answer in answers.items() if seen and not isinstance(answer, list)]
     if not findings:
         findings = _unexplained(observations)
+    if not findings and (unseen := _updated_by_hand(observations)):
+        return Diagnosis(status="not_enough_evidence", missing=unseen)
     findings, old = parted(sorted(findings, key=lambda finding: -finding.confidence), known)
     status = _status(observations, findings, missing)
     return Diagnosis(status=status, findings=findings, missing=missing, checked=checked, known=old)
@@ -80,6 +82,21 @@ def _judge(name: str, rule: Rule, observations: Observations) -> Finding | list[
         place = observations.place(*rule.sites)
         return Finding(category=rule.category, cause=name, place=place, **vars(match))
     return [Missing(observation=n, needed_for=name, command=observations.command_for(n)) for n in absent] or None
+
+
+HALF_BITS = 10
+"""Mantissa bits of fp16; weights with no more of them lose small updates."""
+
+
+def _updated_by_hand(observations: Observations) -> list[Missing]:
+    """Say what cannot be seen of updates without an optimizer, where the formats make it matter."""
+    in_half = (observations.number("train_weight_bits") or 64) <= HALF_BITS
+    in_fp16 = "float16" in observations.text("train_formats").split(",")
+    if observations.number("attempted_steps") != 0 or not (in_half or in_fp16):
+        return []
+    told = "updates: no optimizer took a step, and weights that are written by hand are not looked at"
+    command = "take the step with torch.optim.SGD(...).step() once, and watch again"
+    return [Missing(observation=told, needed_for="every cause", command=command)]
 
 
 def _status(observations: Observations, findings: list[Finding], missing: list[Missing]) -> Status:

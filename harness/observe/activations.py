@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -47,6 +48,8 @@ class Activations(Observer):
                                  negative numbers are left out, because masks are made of them; inf after an overflow
     ``overflow_module``          the first module whose 16-bit output was not finite in a pass whose loss was not
                                  finite either, or ``code outside the modules``, or empty
+    ``infinite_module``          the first module whose 16-bit output held +inf or NaN in most of the sampled passes,
+                                 although their losses were finite; or empty
     ``train_output_bits``        fewest mantissa bits among the outputs in training
     ``train_weight_bits``        the same among the weights
     ``eval_output_bits``, ``eval_weight_bits``  the same in evaluation, without modules that run beside the training
@@ -64,6 +67,9 @@ class Activations(Observer):
         self.last_loss: Tensor | None = None
         self.range_used: float | None = None
         self.overflow: tuple[str, int] | None = None
+        self.passes = 0
+        self.infinite: Counter[str] = Counter()
+        """Module -> passes with a finite loss in which it was the first whose output was not."""
         self.of_module: WeakKeyDictionary[nn.Module, ModuleFormats] = WeakKeyDictionary()
         self.coarser = ""
         self.formats = Formats()
@@ -84,7 +90,9 @@ class Activations(Observer):
         for parameter in module._parameters.values():  # noqa: SLF001
             if parameter is not None:
                 formats.note_weight(phase, parameter.dtype)
-        if not grad_enabled:
+        if grad_enabled:
+            formats.is_training = True
+        else:
             formats.evaluated.add(self.step())
             self.coarser = self.coarser or (self.names(module) if formats.is_coarser_in_eval else "")
 
@@ -106,7 +114,7 @@ class Activations(Observer):
         """Close what was computed since: recomputed activations belong to the last loss."""
         self._close(self.last_loss)
         self.last_loss = None
-        self.formats.sampled.append(step)
+        self.formats.end_attempt(step)
 
     def read(self) -> list[dict[str, Any]]:
         """Return the range used in each sampled training step."""
@@ -133,6 +141,7 @@ class Activations(Observer):
             "activation_range_used": self.range_used,
             "overflow_module": name,
             "overflow_step": step,
+            "infinite_module": next((n for n, count in self.infinite.most_common(1) if 2 * count > self.passes), ""),
             "coarser_eval_module": self.coarser,
             "train_formats": ",".join(sorted(str(f).removeprefix("torch.") for f in formats)),
             **self.formats.bits(),
@@ -152,6 +161,10 @@ class Activations(Observer):
             below = [seen for seen, low, _ in ranges if not low > -math.inf]
             place = next((self._name_of(seen) for seen in (*above, *below)), OUTSIDE)
             self.overflow = self.overflow or (place, step)
+            return math.inf
+        self.passes += bool(ranges)
+        if above := [seen for seen, _, high in ranges if not high < math.inf]:
+            self.infinite[self._name_of(above[0])] += 1
             return math.inf
         return max((high / torch.finfo(seen.dtype).max for seen, _, high in ranges if high >= 0), default=0.0)
 

@@ -25,16 +25,13 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from harness.observe.base import Observer
 from harness.observe.calls import hooked
 from harness.observe.events import joined, listeners_of
+from harness.observe.formats import REGION_INTERVAL
 from harness.observe.patches import Patches, Switch, unseen
 from harness.observe.routes import ROUTES
 from harness.observe.sites import entered_by_torch
 
 FIRST_SAMPLES = (1, 10, 20, 50, 100)
 """Steps sampled at the start, where a run goes wrong or does not."""
-
-REGION_INTERVAL = 20
-"""Attempts between two regions without gradients that are looked into: evaluations are further apart, and a loop that
-enters such a region in every step is not slowed down."""
 
 
 class Attachment:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal
 
 import torch
@@ -21,6 +22,14 @@ HALF = (torch.bfloat16, torch.float16)
 
 Phase = Literal["train", "eval"]
 
+REGION_INTERVAL = 20
+"""Attempts between two regions without gradients that are looked into: evaluations are further apart, and a loop that
+enters such a region in every step is not slowed down."""
+
+
+REGULAR = 3
+"""Times that a module has to run in the next attempt that is looked at before it counts as one that runs in each."""
+
 
 @dataclass
 class ModuleFormats:
@@ -32,6 +41,10 @@ class ModuleFormats:
     weight: dict[Phase, set[torch.dtype]] = field(default_factory=lambda: {"train": set(), "eval": set()})
     evaluated: set[int] = field(default_factory=set)
     """The attempts in which it ran without gradients."""
+    trained: int = 0
+    """The last attempt that was looked at and in which it ran with them, from 1."""
+    is_training: bool = False
+    """Whether it did since then."""
 
     def note_output(self, phase: Phase, dtype: torch.dtype) -> None:
         """Note the format of an output."""
@@ -50,11 +63,16 @@ class ModuleFormats:
     def is_companion(self, sampled: list[int]) -> bool:
         """Tell whether it is part of the training although it never has gradients, as the teacher of a distillation.
 
-        It then runs in every attempt that is looked at, from its first one on: evaluations come in some.
+        It then runs in every attempt that is looked at, or in every one in which regions without gradients are, from
+        its first one on; evaluations come in some. It may have been trained before.
         """
-        since = [step for step in sampled if step >= min(self.evaluated, default=0)]
-        is_trained = bool(self.output["train"] or self.weight["train"])
-        return not is_trained and len(since) > 1 and self.evaluated.issuperset(since)
+        if self.is_training or (not self.trained and (self.output["train"] or self.weight["train"])):
+            return False
+        runs = sorted(step for step in self.evaluated if step > self.trained)
+        since = [step for step in sampled if step >= (runs[0] if runs else 0) and step > self.trained]
+        apart = [later - earlier for earlier, later in pairwise(runs)]
+        in_regions = apart.count(REGION_INTERVAL) >= REGULAR and max(apart) <= REGION_INTERVAL
+        return (len(since) > 1 and set(runs).issuperset(since)) or in_regions
 
 
 class Formats:
@@ -70,6 +88,13 @@ class Formats:
         formats = ModuleFormats(is_leaf)
         self.every.append(formats)
         return formats
+
+    def end_attempt(self, step: int) -> None:
+        """Note an attempt that was looked at, and what was trained in it."""
+        self.sampled.append(step)
+        for known in self.every:
+            if known.is_training:
+                known.trained, known.is_training = step, False
 
     def in_training(self) -> set[torch.dtype]:
         """Return the formats of outputs, and those of 16-bit weights, in training."""

@@ -36,6 +36,9 @@ class Gradients(Observer):
     ``partial_grad_share``   the same of parameters with a gradient in some of them, as experts that are chosen at times
     ``unreached_weight_share``  those of the missing ones whose module ran in training before each of these steps
     ``nonfinite_grad_share`` inf or NaN / elements at the attempt, taken or skipped
+    ``lost_backward_share``  sampled attempts in which a tenth and more of the gradients were inf or NaN right after the
+                             backward pass, of optimizers that took a step before, 0 to 1;
+                             None without any
     ``fp16_floor_share``     elements that fp16 holds with at most five bits, below 2**-19, / those that are not 0; as
                              many again have become 0. 1 where all have, in fp16; next to 0 where fp16 has no part in it
     """
@@ -45,6 +48,8 @@ class Gradients(Observer):
         self.history: list[dict[str, Any]] = []
         self.current: dict[str, tuple[Tensor, int]] = {}
         """Number -> its value on the device, and what to divide it by."""
+        self.known: WeakSet[Optimizer] = WeakSet()
+        """Optimizers that took a step."""
         self.presence: dict[int, Presence] = {}
         self.is_fp16 = False
         self.used: WeakSet[nn.Module] = WeakSet()
@@ -60,6 +65,12 @@ class Gradients(Observer):
         """Note whether gradients come from fp16 products: the optimizer gets them in the weights' own format."""
         self.is_fp16 = self.is_fp16 or (dtype == torch.float16 and grad_enabled)
 
+    def on_backward_end(self) -> None:
+        """Look at what the backward pass left, before anybody can mend it."""
+        found = [grad for optimizer in self.known for grad in gradients(optimizer)]
+        if found:
+            self._keep("lost_backward_share", count_nonfinite, picked(found))
+
     def on_scaler_step(self, scaler: GradScaler, optimizer: Optimizer) -> None:
         """Look at what may make the scaler skip."""
         found = gradients(optimizer)
@@ -72,6 +83,7 @@ class Gradients(Observer):
         if not found:
             # LBFGS computes its first gradients inside the step.
             return
+        self.known.add(optimizer)
         values = picked(found)
         self.current["grad_norm"] = (total_norm(found), 1)
         self._note_presence(optimizer)
@@ -114,8 +126,13 @@ class Gradients(Observer):
             "unreached_weight_share": self._share(lambda p: p.times == 0 and p.used == p.steps),
             "partial_grad_share": self._share(lambda p: 0 < p.times < p.steps),
             "nonfinite_grad_share": largest(self.history, "nonfinite_grad_share"),
+            "lost_backward_share": self._lost_backwards(),
             "fp16_floor_share": median(self.history, "fp16_floor_share"),
         }
+
+    def _lost_backwards(self) -> float | None:
+        shares = [sample["lost_backward_share"] for sample in self.history if "lost_backward_share" in sample]
+        return sum(share >= LOST for share in shares) / len(shares) if shares else None
 
     def _keep(self, name: str, count: Callable[[Tensor], Tensor], values: Tensor) -> None:
         """Count on the device now; the share is computed when it is read."""
@@ -158,6 +175,9 @@ def count_nonfinite(values: Tensor) -> Tensor:
     """Return how many values are inf or NaN, which less themselves are not 0; a third of the time of ``isfinite``."""
     return torch.count_nonzero(values - values)
 
+
+LOST = 0.1
+"""Share of gradients that are not finite from which a backward pass is lost, and not a single sample."""
 
 FLOOR = 2.0**-19
 """Below it fp16 has at most five of its eleven significant bits: its smallest number is 2**-24."""

@@ -22,7 +22,7 @@ ON = 0.99
 """Share of weights on a grid from which they were put there: of arbitrary fp32 numbers 2**-16 are in bf16."""
 
 OFF = 0.5
-"""Share of the moved weights that a step takes off the grid. Weights that stay on it live there, as small integers."""
+"""Share of the moved weights that a step takes off the grid; where it is less, the optimizer puts them there itself."""
 
 
 @dataclass
@@ -38,8 +38,9 @@ class Rounding(Observer):
     """Shares over sampled steps, the first one of each optimizer left out: weights may have been loaded from 16 bits.
 
     ``rounded_weight_share``     least share of the fp32 weights that begin a step as numbers of bf16, or of fp16,
-                                 although steps make others of them, 0 to 1; 0 when it is less than 0.99 in any
-    ``stalled_rounded_share``    of the moved ones those that rounding to the nearest puts back to where they were
+                                 0 to 1; 0 when it is less than 0.99 in any
+    ``stalled_rounded_share``    of the moved ones those that rounding to the nearest puts back to where they were; of
+                                 weights that an optimizer rounds itself those with a gradient that stay where they are
     ``stalled_rounded_between``  of the moved ones those that are the same at the next sampled step: what is rounded at
                                  random has moved by then
     """
@@ -84,8 +85,8 @@ class Rounding(Observer):
     def read(self) -> list[dict[str, Any]]:
         """Keep the samples as numbers, of the format that fits better; they are no records by themselves."""
         new: list[dict[str, Any]] = []
-        for on, off, stalled in (max(grids.tolist()) for grids in self.pending):
-            new.append({"on": on if off >= OFF else 0.0, "stalled": stalled})
+        for on, off, stalled, same in (max(grids.tolist()) for grids in self.pending):
+            new.append({"on": on, "stalled": stalled if off >= OFF else same})
         new += [{"between": share} for share in (float(share) for share in self.between)]
         self.pending, self.between = [], []
         self.history += new
@@ -116,10 +117,12 @@ def _is_plainly_off(weights: Tensor) -> bool:
 
 
 def _on_grid(old: Kept, new: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return the share of old weights on a format's grid, of moved new ones off it, and of those that it puts back."""
+    """Return shares: old weights on the grid of a format, moved ones off it, those that it puts back, unmoved ones."""
     moved = old.moving & (new != old.weights)
     num_moved = torch.count_nonzero(moved).clamp_min(1)
     rounded = new.to(dtype).float()
     on = torch.count_nonzero(old.weights.to(dtype).float() == old.weights) / old.weights.numel()
     off = torch.count_nonzero(moved & (rounded != new)) / num_moved
-    return torch.stack([on, off, torch.count_nonzero(moved & (rounded == old.weights)) / num_moved])
+    back = torch.count_nonzero(moved & (rounded == old.weights)) / num_moved
+    same = torch.count_nonzero(old.moving & ~moved) / torch.count_nonzero(old.moving).clamp_min(1)
+    return torch.stack([on, off, back, same])

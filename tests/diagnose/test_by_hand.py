@@ -19,6 +19,9 @@ OTHER_FORMS: list[tuple[str, dict[str, Any]]] = [
     ("double_unscale", FP16 | {"shared_unscale_share": 0.5, "second_unscale_share": None}),
     ("scaler_state_lost", FP16 | {"replaced_scalers": 2}),
     ("static_scale_overflow", BY_HAND | {"discarded_share_late": 0.2}),
+    ("static_scale_overflow", BY_HAND | {"lost_backward_share": 0.2, "fp16_floor_share": 1.0}),
+    ("fp16_activation_overflow", FP16 | {"infinite_module": "norm", "zero_grad_share": 0.5}),
+    ("fp16_activation_overflow", FP16 | {"overflow_site": "mul at model.py:3", "zero_grad_share": 0.5}),
     ("scheduler_on_skipped_steps", BY_HAND | {"discarded_leads": 5}),
     ("low_precision_reduction", BF16 | {"running_sum_error": 0.01, "reduction_error": None}),
     ("low_precision_reduction", {"fp16_floor_share": 0.05, "reduction_error": None}),
@@ -35,3 +38,12 @@ def test_the_same_cause_in_another_form(cause: str, summary: dict[str, Any]) -> 
     """What a loop does by hand, without the functions of torch, is the same fault."""
     result = diagnose(Observations(run_of(summary)))
     assert [finding.cause for finding in result.findings] == [cause]
+
+
+@pytest.mark.parametrize("more", [{"train_formats": "float16,float32"}, {"train_weight_bits": 7}])
+def test_updates_by_hand_in_16_bits_are_not_judged(more: dict[str, Any]) -> None:
+    """No optimizer took a step: that is said, with what would help, and nothing is called checked."""
+    result = diagnose(Observations(run_of({"attempted_steps": 0} | more)))
+    assert (result.status, result.checked) == ("not_enough_evidence", [])
+    assert "no optimizer took a step" in result.missing[0].observation
+    assert diagnose(Observations(run_of({"attempted_steps": 0}))).status == "healthy"

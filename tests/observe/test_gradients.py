@@ -28,6 +28,7 @@ def test_norm_and_zero_share_are_exact() -> None:
         "unreached_weight_share": 0.0,
         "partial_grad_share": 0.0,
         "nonfinite_grad_share": 0.0,
+        "lost_backward_share": None,
         "fp16_floor_share": 0.0,
     }
 

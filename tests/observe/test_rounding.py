@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -49,7 +50,7 @@ def trained(change: Change, size: float, steps: int) -> dict[str, float]:
         (to_bf16, 0.25, 1.0, 1.0),
         (lambda exact: exact.half().float(), 0.01, 1.0, 1.0),
         (to_bf16, 0.75, 1.0, 0.0),
-        (lambda exact: exact, 0.25, 0.0, 0.0),
+        (lambda exact: exact, 0.3, 0.0, 0.0),
         (lambda exact: exact * 1.001, 0.25, 0.0, 0.0),
     ],
     ids=["bf16", "fp16", "large steps", "not rounded", "changed otherwise"],
@@ -73,7 +74,7 @@ def test_one_sample_alone_says_nothing() -> None:
 
 
 def test_weights_that_live_on_the_grid_are_left_alone() -> None:
-    """Whole numbers that move by one are no rounded weights."""
+    """Whole numbers that move by one lose nothing."""
     parameter = weight(1, 2, 3)
     optimizer = torch.optim.SGD([parameter], lr=1.0)
 
@@ -81,4 +82,29 @@ def test_weights_that_live_on_the_grid_are_left_alone() -> None:
         for _ in range(4):
             step_with(optimizer, [1, 1, 1])
 
-    assert seen(Rounding(), train)["rounded_weight_share"] == 0.0
+    assert seen(Rounding(), train)["stalled_rounded_share"] == 0.0
+
+
+class RoundingSGD(torch.optim.SGD):
+    """Rounds to bf16 within its step."""
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        """Take the step, and round."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.copy_(to_bf16(parameter - group["lr"] * parameter.grad))
+
+
+def test_an_optimizer_that_rounds_by_itself() -> None:
+    """A quarter of the spacing never arrives."""
+    parameter = weight(*[1.0] * 64)
+    optimizer = RoundingSGD([parameter], lr=0.25 * UP)
+
+    def train() -> None:
+        for _ in range(4):
+            step_with(optimizer, [-1.0] * 64)
+
+    found = seen(Rounding(), train)
+    assert (found["rounded_weight_share"], found["stalled_rounded_share"]) == (1.0, 1.0)
+    assert found["stalled_rounded_between"] == 1.0

@@ -15,8 +15,18 @@ SUMS = ("sum", "mean", "cumsum", "linalg_vector_norm", "norm")
 """Operations that add up: when they overflow the values were in range, and low_precision_reduction tells it."""
 
 
+SILENT = ("infinite_module", "overflow_site")
+"""Where a number that is not finite came from, without any harm to the loss."""
+
+DEAD = 0.5
+"""Share of gradients that are exactly 0: what is divided by an infinite number is 0, and so is what comes before it. Of
+healthy networks with ReLU up to half are."""
+
+
 def judge(observations: Observations) -> Match | None:
     """The forward pass gives no number in fp16, and updates are lost; or an overflow ruins the metric alone."""
+    if _silent(observations):
+        return _divided_away(observations)
     if not (_lost_steps(observations) or _ruined_metric(observations)) or _explained_otherwise(observations):
         return None
     site = observations.text("overflow_site")
@@ -39,6 +49,35 @@ def judge(observations: Observations) -> Match | None:
         action=(
             f"Compute {place} in fp32 (an autocast(enabled=False) island), or train in bf16. Clamping only hides it."
         ),
+    )
+
+
+def _silent(observations: Observations) -> bool:
+    """An output is infinite in most passes, no loss is, and most gradients are 0."""
+    is_finite = observations.number("nonfinite_loss_share") == 0
+    return is_finite and bool(_infinite(observations)) and observations.at_least("zero_grad_share", DEAD)
+
+
+def _infinite(observations: Observations) -> str:
+    """Return what is infinite although the losses are not: a module, or an operation where all were looked at."""
+    return observations.text("infinite_module") or observations.text("overflow_site")
+
+
+def _divided_away(observations: Observations) -> Match:
+    module, zeros = _infinite(observations), observations.number("zero_grad_share") or 0.0
+    return Match(
+        confidence=0.7,
+        summary=(
+            f"What {module} gives is infinite in most steps, and the losses are finite all the same: what is divided by "
+            f"it becomes 0, and {zeros:.0%} of the gradients are exactly 0. The largest fp16 number is 65504."
+        ),
+        evidence=[
+            *(observations.evidence(name, "is named") for name in SILENT if observations.text(name)),
+            observations.evidence("zero_grad_share", f">= {DEAD}"),
+            observations.context("activation_range_used"),
+        ],
+        confirm="Run once in bf16, which has the range of fp32: the gradients must not be 0.",
+        action=f"Compute {module} in fp32: norms and squares above all (x.float() before x * x).",
     )
 
 

@@ -16,9 +16,14 @@ the usual mean loss, 0.03 to 0.07 with a tenth of it, and 0.4 to 0.85 with a tho
 than in fp32; at most 0.005 under a loss scaler."""
 
 
+LOST = 0.2
+"""See harness.diagnose.rules.static_scale_overflow: gradients that were infinite and are made 0 are no small ones."""
+
+
 def possible(observations: Observations) -> bool:
-    """fp16 without a scaler."""
-    return in_fp16(observations) and not under_a_scaler(observations)
+    """fp16 without a scaler, and gradients that are finite as the backward pass leaves them."""
+    is_lost = observations.at_least("lost_backward_share", LOST)
+    return in_fp16(observations) and not under_a_scaler(observations) and not is_lost
 
 
 def judge(observations: Observations) -> Match | None:

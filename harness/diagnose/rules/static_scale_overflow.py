@@ -47,22 +47,26 @@ def judge(observations: Observations) -> Match | None:
 
 
 def _thrown_away(observations: Observations) -> Match | None:
-    """Without a GradScaler: finite losses, and gradients that are thrown away because they are not finite."""
-    if not observations.at_least("discarded_share_late", BOUND):
+    """Without a GradScaler: finite losses, and gradients that are not, whether they are thrown away or made 0."""
+    forms = {
+        "discarded_share_late": "of the late backward passes leave gradients that are not finite, and no step follows",
+        "lost_backward_share": "of the backward passes leave gradients that are not finite, and these are mended",
+    }
+    name = next((name for name in forms if observations.at_least(name, BOUND)), None)
+    if name is None:
         return None
-    share = observations.number("discarded_share_late") or 0.0
     return Match(
         confidence=0.8,
         summary=(
-            f"{share:.0%} of the backward passes in the second half leave gradients that are not finite, and no step "
-            "follows, although the losses are finite: a loss scale that is applied by hand is too large and stays so."
+            f"{observations.number(name) or 0:.0%} {forms[name]}, although the losses are finite: a loss scale that is "
+            "applied by hand is too large and stays so."
         ),
         evidence=[
-            observations.evidence("discarded_share_late", f">= {BOUND}"),
+            observations.evidence(name, f">= {BOUND}"),
             observations.evidence("nonfinite_loss_share", f"< {BOUND / 2}"),
             observations.context("attempted_steps"),
         ],
-        confirm="Run once in bf16, or with a scale of 1: no gradient may be thrown away.",
+        confirm="Run once in bf16, or with a scale of 1: all gradients must be finite.",
         action="Lower the scale whenever gradients are not finite, as torch.amp.GradScaler does, or use that.",
     )
 

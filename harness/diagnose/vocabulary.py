@@ -21,6 +21,7 @@ NUMBERS: dict[str, tuple[str, str]] = {
     "flushed_moment_share": ("moments of Adam whose square is below the smallest number of fp16", SHARE),
     "fp16_floor_share": ("gradients in the last bits that fp16 has above zero", SHARE),
     "fresh_scaler_resumes": ("optimizers restored under a loss scaler that was not", "times"),
+    "grad_elements": ("gradients that a sample looks at", "elements"),
     "grad_norm_median": ("the gradient norm that the optimizer gets, median", "2-norm"),
     "half_state_share": ("optimizer state in a 16-bit format", SHARE),
     "half_weight_share": ("trainable weights in a 16-bit format", SHARE),

@@ -7,7 +7,9 @@ must not wait for the device in a step: what they gather stays a tensor until ``
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from threading import get_ident
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -92,6 +94,25 @@ class Observer:
     def summary(self) -> dict[str, Any]:
         """Return the observations over the whole run: name -> number or text; may wait for the device."""
         return {}
+
+
+class Stepped:
+    """Optimizers, with the thread that steps each of them.
+
+    Autograd writes gradients without Python's lock: to read those of a backward pass in another thread may crash.
+    """
+
+    def __init__(self) -> None:
+        self.threads: WeakKeyDictionary[Optimizer, int] = WeakKeyDictionary()
+
+    def add(self, optimizer: Optimizer) -> None:
+        """Note that this thread steps an optimizer."""
+        self.threads[optimizer] = get_ident()
+
+    def here(self) -> list[Optimizer]:
+        """Return the optimizers that this thread steps."""
+        thread = get_ident()
+        return [optimizer for optimizer, owner in list(self.threads.items()) if owner == thread]
 
 
 def trainable(optimizer: Optimizer) -> Iterable[Tensor]:

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.amp import GradScaler
 from torch.optim import Optimizer
 
-from harness.observe.base import Observer, trainable
+from harness.observe.base import Observer, Stepped, trainable
 from harness.observe.gradients import gradients, median, total_norm
 from harness.observe.overflows import on_host
 from harness.observe.scaled_norms import is_scaled
@@ -41,6 +41,8 @@ class Clipping(Observer):
         self.untouched: set[int] = set()
         """Optimizers for which it was measured right after the backward pass."""
         self.scalers: WeakKeyDictionary[Optimizer, GradScaler] = WeakKeyDictionary()
+        self.stepped = Stepped()
+        """Those that a scaler steps."""
         self.pending: list[tuple[int, str, Tensor]] = []
         """Step, name of a number, and the number on the device."""
         self.current: dict[str, Tensor] = {}
@@ -48,8 +50,8 @@ class Clipping(Observer):
 
     def on_backward_end(self) -> None:
         """Measure what it left, for the optimizers that a scaler is known to step."""
-        for optimizer, scaler in list(self.scalers.items()):
-            self._measure(scaler, optimizer)
+        for optimizer in self.stepped.here():
+            self._measure(self.scalers[optimizer], optimizer)
             self.untouched.add(id(optimizer))
 
     def on_unscale(self, scaler: GradScaler, optimizer: Optimizer) -> None:
@@ -64,6 +66,7 @@ class Clipping(Observer):
     def on_scaler_step(self, scaler: GradScaler, optimizer: Optimizer) -> None:
         """Measure it here at the latest; a clip of scaled gradients has another norm, and is left out."""
         self.scalers[optimizer] = scaler
+        self.stepped.add(optimizer)
         if id(optimizer) not in self.true_norms:
             self.clips = []
             self._measure(scaler, optimizer)

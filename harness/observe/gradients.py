@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.amp import GradScaler
 from torch.optim import Optimizer
 
-from harness.observe.base import Observer, dense, picked, trainable
+from harness.observe.base import Observer, Stepped, dense, picked, trainable
 
 
 @dataclass
@@ -36,6 +36,7 @@ class Gradients(Observer):
     ``partial_grad_share``   the same of parameters with a gradient in some of them, as experts that are chosen at times
     ``unreached_weight_share``  those of the missing ones whose module ran in training before each of these steps
     ``nonfinite_grad_share`` inf or NaN / elements at the attempt, taken or skipped
+    ``grad_elements``        elements that a sample looks at, the most of any
     ``lost_backward_share``  sampled attempts in which a tenth and more of the gradients were inf or NaN right after the
                              backward pass, of optimizers that took a step before, 0 to 1;
                              None without any
@@ -48,10 +49,11 @@ class Gradients(Observer):
         self.history: list[dict[str, Any]] = []
         self.current: dict[str, tuple[Tensor, int]] = {}
         """Number -> its value on the device, and what to divide it by."""
-        self.known: WeakSet[Optimizer] = WeakSet()
+        self.known = Stepped()
         """Optimizers that took a step."""
         self.presence: dict[int, Presence] = {}
         self.is_fp16 = False
+        self.num_elements = 0
         self.used: WeakSet[nn.Module] = WeakSet()
         """Modules that ran in this attempt's training passes."""
 
@@ -67,7 +69,7 @@ class Gradients(Observer):
 
     def on_backward_end(self) -> None:
         """Look at what the backward pass left, before anybody can mend it."""
-        found = [grad for optimizer in self.known for grad in gradients(optimizer)]
+        found = [grad for optimizer in self.known.here() for grad in gradients(optimizer)]
         if found:
             self._keep("lost_backward_share", count_nonfinite, picked(found))
 
@@ -89,6 +91,7 @@ class Gradients(Observer):
         self._note_presence(optimizer)
         self._keep("nonzero_grad_share", torch.count_nonzero, values)
         self._keep("floor_grad_share", count_at_floor, values)
+        self.num_elements = max(self.num_elements, values.numel())
         self.current["is_fp16"] = (torch.tensor(float(self.is_fp16 or values.dtype == torch.float16)), 1)
         if "nonfinite_grad_share" not in self.current:
             self._keep("nonfinite_grad_share", count_nonfinite, values)
@@ -127,6 +130,7 @@ class Gradients(Observer):
             "partial_grad_share": self._share(lambda p: 0 < p.times < p.steps),
             "nonfinite_grad_share": largest(self.history, "nonfinite_grad_share"),
             "lost_backward_share": self._lost_backwards(),
+            "grad_elements": self.num_elements or None,
             "fp16_floor_share": median(self.history, "fp16_floor_share"),
         }
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 from torch.amp import GradScaler
 from torch.optim import Optimizer
 
-from harness.observe.base import Observer
+from harness.observe.base import Observer, Stepped
 from harness.observe.gradients import gradients, total_norm
 
 SAME = 1.01
@@ -57,7 +56,8 @@ class ScaledNorms(Observer):
     """
 
     def __init__(self) -> None:
-        self.scalers: WeakKeyDictionary[Optimizer, GradScaler] = WeakKeyDictionary()
+        self.stepped = Stepped()
+        """Optimizers that a scaler steps."""
         self.before: dict[int, Tensor] = {}
         """Optimizer -> 2-norm and largest element of its gradients after the backward pass."""
         self.unscaled: set[int] = set()
@@ -66,7 +66,7 @@ class ScaledNorms(Observer):
 
     def on_backward_end(self) -> None:
         """Measure what it left, for the optimizers that a scaler is known to step."""
-        for optimizer in list(self.scalers):
+        for optimizer in self.stepped.here():
             self.before[id(optimizer)] = _sizes(optimizer)[:2]
 
     def on_unscale(self, scaler: GradScaler, optimizer: Optimizer) -> None:
@@ -75,7 +75,7 @@ class ScaledNorms(Observer):
 
     def on_scaler_step(self, scaler: GradScaler, optimizer: Optimizer) -> None:
         """Measure what the scaler gets, and unscales itself."""
-        self.scalers[optimizer] = scaler
+        self.stepped.add(optimizer)
         self._measure(scaler, optimizer)
 
     def _measure(self, scaler: GradScaler, optimizer: Optimizer) -> None:

@@ -37,6 +37,7 @@ HEALTHY: dict[str, Any] = {
     "unreached_weight_share": 0.0,
     "fp16_floor_share": 0.0,
     "lost_backward_share": 0.0,
+    "grad_elements": 1000,
     "fresh_scaler_resumes": 0,
     "partial_grad_share": 0.0,
     "stalled_half_share": 0.0,

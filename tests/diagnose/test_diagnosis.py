@@ -92,6 +92,7 @@ def test_each_bound_has_two_sides(cause: str) -> None:
         FP16 | {"scaled_attempts": 0, "step_norm_ratio": 1 / 1000},
         FP16 | {"replaced_scalers": 1},
         FP16 | {"fp16_floor_share": 1.0},
+        {"fp16_floor_share": 1.0, "grad_elements": 255},
         {"discarded_share_late": 1.0},
         {"rounded_weight_share": 1.0, "stalled_rounded_share": 1.0, "stalled_rounded_between": 0.1},
         FP16 | {"train_output_bits": None, "train_weight_bits": None, "eval_output_bits": None},

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from threading import Thread
 
 import pytest
 import torch
@@ -29,6 +30,7 @@ def test_norm_and_zero_share_are_exact() -> None:
         "partial_grad_share": 0.0,
         "nonfinite_grad_share": 0.0,
         "lost_backward_share": None,
+        "grad_elements": 4,
         "fp16_floor_share": 0.0,
     }
 
@@ -209,3 +211,21 @@ def test_weights_that_ran_and_got_no_gradient() -> None:
     found = seen(Gradients(), train)
     assert found["missing_grad_share"] == pytest.approx(2 / 3)
     assert found["unreached_weight_share"] == pytest.approx(1 / 3)
+
+
+def test_gradients_of_another_thread_are_left_alone() -> None:
+    """Autograd writes them without Python's lock: only a thread that steps an optimizer looks at what it left."""
+    ours, theirs = weight(1.0), weight(1.0)
+    optimizer = torch.optim.SGD([ours], lr=0.1)
+    observer = Gradients()
+
+    def train() -> None:
+        step_with(optimizer, [1.0])
+        thread = Thread(target=lambda: theirs.sum().backward())
+        thread.start()
+        thread.join()
+        assert "lost_backward_share" not in observer.current
+        ours.sum().backward()
+        assert "lost_backward_share" in observer.current
+
+    seen(observer, train)

@@ -68,8 +68,8 @@ def _divided_away(observations: Observations) -> Match:
     return Match(
         confidence=0.7,
         summary=(
-            f"What {module} gives is infinite in most steps, and the losses are finite all the same: what is divided by "
-            f"it becomes 0, and {zeros:.0%} of the gradients are exactly 0. The largest fp16 number is 65504."
+            f"What {module} gives is infinite in most steps, and the losses are finite all the same: what is divided "
+            f"by it becomes 0, and {zeros:.0%} of the gradients are exactly 0. The largest fp16 number is 65504."
         ),
         evidence=[
             *(observations.evidence(name, "is named") for name in SILENT if observations.text(name)),

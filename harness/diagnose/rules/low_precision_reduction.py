@@ -11,6 +11,10 @@ FLOOR = {True: 0.20, False: 0.05}
 """Share of gradients in the last five bits of fp16, with and without anything in bf16. Of the numbers of bf16 that are
 so small at most one in eight is exact in fp16; of those of fp32 one in 8192."""
 
+LEAST = 256
+"""Gradients below which that says nothing: a few may be exact in fp16, as at convergence, where what is left of a loss
+in fp32 is a multiple of 2**-24."""
+
 COARSE = 16
 """Mantissa bits below which a format has 16 bits or fewer."""
 
@@ -61,7 +65,10 @@ def _is_off(observations: Observations) -> bool:
 def _went_by(observations: Observations) -> bool:
     """Whether gradients are in the last bits of fp16 although nothing is computed in it."""
     formats = observations.text("train_formats").split(",")
-    return formats != [""] and "float16" not in formats and observations.at_least("fp16_floor_share", _floor(formats))
+    is_small = observations.at_least("fp16_floor_share", _floor(formats)) and observations.at_least(
+        "grad_elements", LEAST
+    )
+    return formats != [""] and "float16" not in formats and is_small
 
 
 def _floor(formats: list[str]) -> float:
@@ -80,6 +87,7 @@ def _through_fp16(observations: Observations) -> Match:
         evidence=[
             observations.evidence("fp16_floor_share", f">= {bound}"),
             observations.evidence("train_formats", "no float16"),
+            observations.evidence("grad_elements", f">= {LEAST}"),
             observations.context("zero_grad_share"),
         ],
         confirm="Reduce the gradients in fp32 once: fewer must be exactly zero.",

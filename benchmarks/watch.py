@@ -5,8 +5,8 @@
 Each script in benchmarks/watched prints the seconds that its own loop took: alone, and under ``gpu-exam watch``.
 The bound is 1.05 for the median of the paired ratios.
 
-Measured on 2 cores of an AMD EPYC, torch 2.13.0, 7 pairs: 1.010 (0.994..1.018) for the input-bound script, 0.981
-(0.927..1.011) for the transformer, 1.015 (0.971..1.041) for the perceptron whose step takes below a millisecond.
+Measured on 2 cores of an AMD EPYC, torch 2.13.0, 5 pairs: 0.997 (0.978..1.004) for the input-bound script, 0.983
+(0.948..1.029) for the transformer, 1.039 (1.006..1.048) for the perceptron whose step takes 0.8 ms.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from harness.cli.given import (
     watched_runs,
 )
 from harness.cli.logs import are_files, diagnose_files
+from harness.cli.telemetry import diagnose_telemetry_files, require_files, telemetry_among
 from harness.cli.terminal import say
 from harness.cli.traces import diagnose_trace_files, traces_among
 from harness.cli.words import EXIT_CODES, as_json, as_words, no_longer_found
@@ -31,7 +32,8 @@ def run(words: list[str]) -> int:
         "run",
         metavar="RUN",
         nargs="+",
-        help="a run folder; log files of any program; or traces of a profiler, one for each rank",
+        help="a run folder; log files of any program, telemetry of GPUs (nvidia-smi, dcgmi), lines of NCCL; or traces "
+        "of a profiler, one for each rank",
     )
     parser.add_argument("--reference", metavar="RUN", help="the same run in fp32; or the log to compare with")
     parser.add_argument("--declared", default="precision", metavar="PART,PART", help="what may differ between the two")
@@ -42,6 +44,9 @@ def run(words: list[str]) -> int:
     known = known_findings(args.known)
     if traces := traces_among(args.run):
         return EXIT_CODES[diagnose_trace_files(traces, json=args.json, verbose=args.verbose).status]
+    if kinds := telemetry_among(args.run):
+        require_files(args.run, args.reference)
+        return EXIT_CODES[diagnose_telemetry_files(kinds, known, json=args.json, verbose=args.verbose).status]
     if are_files(args.run):
         result = diagnose_files(args.run, args.reference, known, json=args.json, verbose=args.verbose)
         return EXIT_CODES[result.status]

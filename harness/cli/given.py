@@ -14,6 +14,7 @@ from harness.logs.base import LOG_RULES
 from harness.logs.regression import WORSE_THAN
 from harness.registry import did_you_mean
 from harness.runs import Run, read_run
+from harness.telemetry.hardware import TELEMETRY_CAUSES
 from harness.watch.records import PROCESSES, trained
 
 
@@ -36,7 +37,11 @@ def add_known(parser: Flags, effect: str) -> None:
 def known_findings(path: str | None) -> list[Known]:
     """Return the findings that somebody judged harmless."""
     return (
-        read_known(Path(path), {*RULES.names(), *LOG_RULES.names(), UNKNOWN, WORSE_THAN} - {INTEGRITY}) if path else []
+        read_known(
+            Path(path), {*RULES.names(), *LOG_RULES.names(), *TELEMETRY_CAUSES, UNKNOWN, WORSE_THAN} - {INTEGRITY}
+        )
+        if path
+        else []
     )
 
 

@@ -195,6 +195,8 @@ class Attachment:
             self._patches.replace(cls, "zero_grad", self._zero_grad, event="on_zero_grad")
         for route in ROUTES:
             route(self._patches, self.tell)
+        if not self._always["on_add"]:
+            self._patches.withdraw()  # additions are too many to be looked at for nobody
 
     def _before_scaler_step(self, scaler: GradScaler, optimizer: Optimizer, *_args: Any, **_kwargs: Any) -> None:
         self._step_reported = False

@@ -38,8 +38,8 @@ class Gradients(Observer):
     ``nonfinite_grad_share`` inf or NaN / elements at the attempt, taken or skipped
     ``grad_elements``        elements that a sample looks at, the most of any
     ``lost_backward_share``  sampled attempts in which a tenth and more of the gradients were inf or NaN right after the
-                             backward pass, of optimizers that took a step before, 0 to 1;
-                             None without any
+                             backward pass, of optimizers that took a step before, where
+                             products are in fp16, 0 to 1; None without any
     ``fp16_floor_share``     elements that fp16 holds with at most five bits, below 2**-19, / those that are not 0; as
                              many again have become 0. 1 where all have, in fp16; next to 0 where fp16 has no part in it
     """
@@ -69,7 +69,7 @@ class Gradients(Observer):
 
     def on_backward_end(self) -> None:
         """Look at what the backward pass left, before anybody can mend it."""
-        found = [grad for optimizer in self.known.here() for grad in gradients(optimizer)]
+        found = [grad for optimizer in self.known.here() for grad in gradients(optimizer)] if self.is_fp16 else []
         if found:
             self._keep("lost_backward_share", count_nonfinite, picked(found))
 

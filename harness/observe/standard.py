@@ -19,7 +19,6 @@ from harness.observe.losses import Losses
 from harness.observe.recorder import Recorder
 from harness.observe.reductions import Reductions
 from harness.observe.rounding import Rounding
-from harness.observe.running_sums import RunningSums
 from harness.observe.scaled_norms import ScaledNorms
 from harness.observe.scaling import Scaling
 from harness.observe.schedules import Schedules
@@ -65,7 +64,6 @@ class Watch:
             Discards(),
             Schedules(),
             Losses(),
-            RunningSums(),
             self.activations,
         ]
         if self.level == "full":

@@ -59,6 +59,8 @@ class Updates(Observer):
         self.history: list[dict[str, Any]] = []
         self.held: dict[int, Held] = {}
         """Optimizer -> in which formats it holds what; it may be gone at the end."""
+        self.counted: dict[int, int] = {}
+        """Optimizer -> its number of weights when that was counted."""
         self.step = 0
         self.lost_step = 0
         self.kept: dict[int, tuple[Tensor, Tensor]] = {}
@@ -92,7 +94,10 @@ class Updates(Observer):
             counts = [stalled, torch.count_nonzero(moving)]
             self.current.append((half, torch.stack([*counts, count_nonfinite(old)])))
         self.before = []
-        self.held[id(optimizer)] = Held.of(optimizer)
+        num_weights = sum(len(group["params"]) for group in optimizer.param_groups)
+        if self.counted.get(id(optimizer)) != num_weights:
+            self.counted[id(optimizer)] = num_weights
+            self.held[id(optimizer)] = Held.of(optimizer)
         moments = fp16_moments(optimizer)
         if moments:
             first, second = (picked(tensors) for tensors in zip(*moments, strict=True))

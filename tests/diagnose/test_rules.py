@@ -15,6 +15,7 @@ from harness.diagnose.observations import Observations
 from harness.diagnose.vocabulary import NUMBERS, TEXTS
 from harness.experiment.store import RunStore
 from harness.faults.base import FAULTS
+from harness.observe.running_sums import RunningSums
 from tests.diagnose.records import edited, run_of, without
 from tests.gallery import incident, keys, places
 
@@ -178,6 +179,7 @@ def test_every_word_belongs_to_an_observation(store: RunStore) -> None:
     """What is explained and no run and no derivation knows is a leftover; what rules need has an explanation."""
     shown = incident("double_unscale", "digits_mlp", store)
     known = set(shown.suspect.summary) | set(Observations(shown.suspect, shown.reference).derived)
+    known |= set(RunningSums().summary())  # of scripts that are watched
     assert set(NUMBERS) <= known
     assert {need for rule in RULES.load_all().values() for need in rule.needs} <= set(NUMBERS)
     assert {site for rule in RULES.load_all().values() for site in rule.sites} <= set(TEXTS)

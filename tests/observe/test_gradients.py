@@ -218,6 +218,7 @@ def test_gradients_of_another_thread_are_left_alone() -> None:
     ours, theirs = weight(1.0), weight(1.0)
     optimizer = torch.optim.SGD([ours], lr=0.1)
     observer = Gradients()
+    observer.is_fp16 = True
 
     def train() -> None:
         step_with(optimizer, [1.0])

@@ -1,0 +1,1 @@
+"""Telemetry that a user already has: tables of nvidia-smi and dcgmi, and what NCCL printed."""

@@ -85,7 +85,7 @@ def _told(finding: Finding) -> Iterator[str]:
 def _healthy(result: Diagnosis, read: str) -> str:
     """Return the one line that says what was checked and what could not be."""
     needs = {cause: missing[0].observation for cause, missing in _by_cause(result.missing).items()}
-    unknown = ", ".join(f"{cause} (needs {need})" for cause, need in needs.items())
+    unknown = ", ".join(f"{cause} (needs {meaning(need)})" for cause, need in needs.items())
     parts = [
         "status: healthy",
         f"checked: {', '.join(result.checked)}" if result.checked else "nothing was checked",

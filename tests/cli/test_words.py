@@ -45,9 +45,8 @@ def test_words_of_every_field() -> None:
 def test_a_healthy_run_is_one_line() -> None:
     """It says what was checked and what could not be."""
     result = Diagnosis(status="healthy", missing=[MISSING, MISSING], checked=["a", "b"])
-    assert as_words(result, read="read: loss") == [
-        "status: healthy; checked: a, b; read: loss; not checked: d (needs eval_gap)"
-    ]
+    (line,) = as_words(result, read="read: loss")
+    assert line.startswith("status: healthy; checked: a, b; read: loss; not checked: d (needs the reported metric")
 
 
 @pytest.mark.parametrize("findings", [0, 1, 2, 9])

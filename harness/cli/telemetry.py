@@ -20,7 +20,7 @@ from harness.telemetry.load import busy_share
 from harness.telemetry.nccl import diagnose_nccl, transports
 from harness.telemetry.nccl_log import NcclLog, read_nccl
 from harness.telemetry.normal import Telemetry
-from harness.telemetry.read import NCCL, kind_of, read_telemetry
+from harness.telemetry.read import MAX_SAMPLES, NCCL, kind_of, read_telemetry
 from harness.telemetry.text import lines_of
 
 
@@ -81,7 +81,8 @@ def _read(telemetry: Telemetry) -> str:
     shares = [share for gpu in gpus if (share := busy_share(gpu)) is not None]
     busy = f", busy {min(shares):.0f} to {max(shares):.0f} % of the time" if shares else ""
     damaged = f", {telemetry.unread_lines} damaged line(s)" if telemetry.unread_lines else ""
-    return f"read: {telemetry.kind}, {len(telemetry.samples)} sample(s) of {len(gpus)} GPU(s){busy}{damaged}"
+    first = "the first " if len(telemetry.samples) >= MAX_SAMPLES else ""
+    return f"read: {telemetry.kind}, {first}{len(telemetry.samples)} sample(s) of {len(gpus)} GPU(s){busy}{damaged}"
 
 
 def _heard(log: NcclLog) -> str:

@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 from harness.observe.base import Observer, picked
 from harness.observe.formats import HALF
 from harness.observe.gradients import median
-from harness.observe.updates import moving_weights
+from harness.observe.updates import dense_weights
 
 ON = 0.99
 """Share of weights on a grid from which they were put there: of arbitrary fp32 numbers 2**-16 are in bf16."""
@@ -57,7 +57,7 @@ class Rounding(Observer):
 
     def on_optimizer_step(self, optimizer: Optimizer) -> None:
         """Keep some weights, and compare with those of the last sample."""
-        some = _dense_weights(optimizer) if optimizer not in self.off else []
+        some = _full_weights(optimizer) if optimizer not in self.off else []
         if not some:
             return
         weights, last = picked(some), self.last.get(optimizer)
@@ -78,7 +78,7 @@ class Rounding(Observer):
             return
         is_first = optimizer not in self.last
         self.last[optimizer] = old
-        new = picked(_dense_weights(optimizer))
+        new = picked(_full_weights(optimizer))
         if not is_first and new.shape == old.weights.shape:
             self.pending.append(torch.stack([_on_grid(old, new, dtype) for dtype in HALF]))
 
@@ -104,10 +104,8 @@ class Rounding(Observer):
         }
 
 
-def _dense_weights(optimizer: Optimizer) -> list[Tensor]:
-    """Return the fp32 weights that a step can change, without those of sparse gradients."""
-    moving = (p for p in moving_weights(optimizer) if p.dtype == torch.float32 and p.grad is not None)
-    return [p for p in moving if p.grad is not None and not p.grad.is_sparse]
+def _full_weights(optimizer: Optimizer) -> list[Tensor]:
+    return [p for p in dense_weights(optimizer) if p.dtype == torch.float32]
 
 
 def _is_plainly_off(weights: Tensor) -> bool:

@@ -74,7 +74,7 @@ class Updates(Observer):
 
     def on_optimizer_step(self, optimizer: Optimizer) -> None:
         """Keep some weights, with whether their gradient is non-zero."""
-        weights = [p for p in moving_weights(optimizer) if p.grad is not None and not p.grad.is_sparse]
+        weights = dense_weights(optimizer)
         for half in (False, True):
             some = [p for p in weights if (p.dtype in HALF) == half]
             if some:
@@ -173,6 +173,11 @@ def fp16_moments(optimizer: Optimizer) -> list[tuple[Tensor, Tensor]]:
         for first, second in pairs
         if isinstance(first, Tensor) and isinstance(second, Tensor) and first.dtype == second.dtype == torch.float16
     ]
+
+
+def dense_weights(optimizer: Optimizer) -> list[Tensor]:
+    """Return the weights that a step can change, without those of sparse gradients."""
+    return [p for p in moving_weights(optimizer) if p.grad is not None and not p.grad.is_sparse]
 
 
 def moving_weights(optimizer: Optimizer) -> Iterator[Tensor]:

@@ -18,11 +18,9 @@ from harness.trace.refusal import reasons_against, without_work
 PRIMARY = 0.15
 """Share of the window from which a loss can be what a run suffers from."""
 
-ACTION = 0.05
-"""Share from which something is worth doing about it."""
-
 SHORT_US = 10.0
-"""Median length of kernels below which launching takes as long: a launch costs the host 5 to 10 microseconds."""
+"""Median length of kernels, in microseconds, below which to launch them is taken to be what costs. Not measured here: it
+is what a launch is commonly said to take the host."""
 
 MANY = 50
 """Collectives in a step from which a model is not bucketed: DDP makes one bucket of each 25 MB."""

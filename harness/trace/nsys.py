@@ -1,7 +1,8 @@
-"""How is a SQLite export of Nsight Systems read, of the schemas 2.9 (2022) to 3.23 (2025)?
+"""How is a SQLite export of Nsight Systems read?
 
 ``nsys export --type sqlite`` writes one table for each kind of event; which tables and columns there are depends on the
-version and on what was recorded. Times are nanoseconds, names are ids into StringIds.
+version and on what was recorded. Tried on two real exports; the other schemas from the lists of their
+tables. Times are nanoseconds, names are ids into StringIds.
 """
 
 from __future__ import annotations

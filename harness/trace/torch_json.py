@@ -1,4 +1,4 @@
-"""How is a trace of the PyTorch profiler read, of torch 1.8 to today, on CUDA and ROCm?"""
+"""How is a trace of the PyTorch profiler read, on CUDA and ROCm, in the forms that it had since torch 1.8?"""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ SHARE = 0.3
 batch in a prefetch round that has to wait, so the bound is three times as high."""
 
 SURE = 0.5
+"""Half of the step: from here on the finding is told more surely; whether there is one does not depend on it."""
 
 OUTLIER_FROM = 8
 """Prints from which the longest wait is left out."""

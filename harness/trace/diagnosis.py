@@ -19,8 +19,8 @@ PRIMARY = 0.15
 """Share of the window from which a loss can be what a run suffers from."""
 
 SHORT_US = 10.0
-"""Median length of kernels, in microseconds, below which to launch them is taken to be what costs. Not measured here: it
-is what a launch is commonly said to take the host."""
+"""Median length of kernels, in microseconds, below which to launch them is taken to be what costs. Not measured here:
+what a launch is commonly said to take the host."""
 
 MANY = 50
 """Collectives in a step from which a model is not bucketed: DDP makes one bucket of each 25 MB."""
